@@ -94,8 +94,8 @@ def report(name: str, log: Any, epochs: int, records: int, counted: Any = None) 
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    from s3_proxy import proxy
-    from s3_server import s3_server
+    from headwater.tests.s3_proxy import proxy
+    from headwater.tests.s3_server import s3_server
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--epochs", type=int, default=60)

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
-from quick_jvm import quick_jvm
 
 from headwater.hidden_values import forget_hidden_values
+from headwater.tests.quick_jvm import quick_jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from s3_server import S3Server
 
     from headwater.runtime.driver.cluster import Cluster
+    from headwater.tests.s3_server import S3Server
 
 MEMORY = Path("/dev/shm")
 """The file system in memory that Linux has."""
@@ -110,7 +110,7 @@ def forgotten_values() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     """A server for all tests of a process that need one: it takes some seconds to start."""
-    from s3_server import s3_server
+    from headwater.tests.s3_server import s3_server
 
     with s3_server(tmp_path_factory.mktemp("s3")) as server:
         yield server

@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
-from s3_server import S3Server
+from headwater.tests.s3_server import S3Server
 
 LOSE = "lose"
 """The server does what it is asked for, and nobody hears of it."""

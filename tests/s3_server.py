@@ -15,7 +15,7 @@ from importlib.metadata import distribution
 from pathlib import Path
 from urllib.error import URLError
 
-from waiting import wait_until
+from headwater.tests.waiting import wait_until
 
 BUCKET = "headwater"
 NOBODY = "http://127.0.0.1:1"

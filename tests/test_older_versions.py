@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from arrow_sql import ArrowCluster
 from click.testing import CliRunner
 
 from headwater import Project
@@ -22,6 +21,7 @@ from headwater.cli.main import main
 from headwater.runtime.driver.client_events import StoreRestored
 from headwater.runtime.driver.events import Event
 from headwater.runtime.driver.runs import run_topologies
+from headwater.tests.runtime.local.arrow_sql import ArrowCluster
 
 FIXTURES = Path(__file__).parent / "fixtures"
 RELEASES = sorted(path.name.removesuffix(".tar.gz") for path in FIXTURES.glob("*.tar.gz"))

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from waiting import wait_until
+
+from headwater.tests.waiting import wait_until
 
 TESTS = Path(__file__).parent
 PROGRAMS = sorted(path for path in TESTS.rglob("*.py") if path != TESTS / "waiting.py" and "expected" not in path.parts)

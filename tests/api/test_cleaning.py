@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from shop import DAILY, last_values
-
 from headwater import Project
+from headwater.tests.api.shop import DAILY, last_values
 
 
 def test_state_that_was_removed_is_restored(built: Project) -> None:

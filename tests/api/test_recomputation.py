@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 from click.testing import CliRunner
-from shop import BEST_DAYS, DAILY, day, last_values
-from waiting import wait_until
 
 from headwater import Project
 from headwater.cli.main import main
+from headwater.tests.api.shop import BEST_DAYS, DAILY, day, last_values
+from headwater.tests.waiting import wait_until
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -32,7 +32,7 @@ from headwater.runtime.tasks.errors import LockError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-from shop import BEST_DAYS, DAILY, last_values
+from headwater.tests.api.shop import BEST_DAYS, DAILY, last_values
 
 ROOT = Path(__file__).parents[2]
 

@@ -10,7 +10,7 @@ from headwater import Project
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-from shop import DAILY, last_values
+from headwater.tests.api.shop import DAILY, last_values
 
 
 @pytest.mark.spark

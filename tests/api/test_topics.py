@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from shop import DAILY, last_values
 
 from headwater import HeadwaterError, Project, UnknownNameError
 from headwater.runtime.log.errors import TopicChangedError
+from headwater.tests.api.shop import DAILY, last_values
 
 
 def test_appended_rows_are_read_back(shop: Path) -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from planned import FILES, Shop
-from sampled import sampled
 
 from headwater.runtime.changes.model import CONTINUE, Verdict
+from headwater.tests.cli.planned import FILES, Shop
+from headwater.tests.sampled import sampled
 
 STOCK = "topologies/stock.yml"
 SHOP = {

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from planned import FILES, Shop
-from sampled import sampled
 
 from headwater.runtime.changes.model import CONTINUE, Verdict
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
+from headwater.tests.cli.planned import FILES, Shop
+from headwater.tests.sampled import sampled
 
 SALES = "topologies/sales.yml"
 SHOP = {

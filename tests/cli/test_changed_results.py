@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from planned import FILES, Shop
-from sampled import sampled
 
 from headwater.runtime.changes.model import Verdict
 from headwater.runtime.changes.plan import Plan
+from headwater.tests.cli.planned import FILES, Shop
+from headwater.tests.sampled import sampled
 
 SALES, TOPICS = "topologies/sales.yml", "topics/topics.yml"
 SHOP: Mapping[str, str] = {

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from planned import FILES, Shop
+
+from headwater.tests.cli.planned import FILES, Shop
 
 ORDERS = "topics/topics.yml"
 VALUE = "value: {product: string, quantity: int, price: double, ordered_at: timestamp}"

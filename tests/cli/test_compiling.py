@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
-from disks import fill, small_disk
 
 from headwater.compiler.diagnostics import Diagnostics
 from headwater.compiler.language.type_checker import VerdictCache
@@ -18,6 +17,7 @@ from headwater.compiler.reading.load import load_project
 from headwater.compiler.target_settings import spark_of
 from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.state.process_file import Owner, ProcessFile
+from headwater.tests.disks import fill, small_disk
 
 Headwater = Callable[..., Result]
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from planned import Shop
 
 from headwater.cli.printing.plans import show
 from headwater.runtime.changes.baseline import ManifestError
 from headwater.runtime.changes.plan import PlanBasis, PlanFileError
+from headwater.tests.cli.planned import Shop
 
 ODD: list[Any] = [None, True, 0, -1, 10**30, 1.5, "", "a", "\ud800", [], ["a"], {}, {"a": 1}, [[[]]]]
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import jsonschema
 import pytest
 from click.testing import Result
-from test_tasks import status
 
 from headwater import Project
 from headwater.runtime.log.cleaning.cleaner import clean_completely
+from headwater.tests.cli.test_tasks import status
 
 Headwater = Callable[..., Result]
 SCHEMA = json.loads((Path(__file__).parents[2] / "schemas" / "log_cleaning.json").read_text())

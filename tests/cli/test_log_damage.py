@@ -11,10 +11,10 @@ from pathlib import Path
 import jsonschema
 import pytest
 from click.testing import Result
-from test_tasks import status
 
 from headwater import Project
 from headwater.cli.commands.log import verify
+from headwater.tests.cli.test_tasks import status
 
 Headwater = Callable[..., Result]
 SCHEMAS = Path(__file__).parents[2] / "schemas"

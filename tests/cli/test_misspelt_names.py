@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from planned import FILES, Shop
+
+from headwater.tests.cli.planned import FILES, Shop
 
 LETTERS = FILES["topologies/sales.yml"].replace("  wanted:\n", "  wanted:\n    on_error: dead_letter\n")
 

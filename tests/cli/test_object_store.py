@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
-from s3_proxy import Refusal, proxy
-from s3_server import NOBODY, READER, WRITER, S3Server
 
 from headwater.runtime.log.object_store import objects
+from headwater.tests.s3_proxy import Refusal, proxy
+from headwater.tests.s3_server import NOBODY, READER, WRITER, S3Server
 
 PROFILE = """\
 shop:

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from planned import FILES, Shop
 
 from headwater.runtime.changes.model import Verdict
 from headwater.runtime.log.declared_topics import WriterChangedError
+from headwater.tests.cli.planned import FILES, Shop
 
 BACK, TOPICS = "topologies/back.yml", "topics/topics.yml"
 BACK_ORDERS = """

@@ -9,10 +9,10 @@ from pathlib import Path
 import jsonschema
 import pytest
 from click.testing import Result
-from test_tasks import SCHEMA, status
 
 from headwater import Project
 from headwater.runtime.log.log import Log
+from headwater.tests.cli.test_tasks import SCHEMA, status
 
 Headwater = Callable[..., Result]
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 from jsonschema import Draft7Validator
-from planned import Shop
-from terminal import on_terminal
 
 from headwater.runtime.changes.plan import PlanBasis
 from headwater.runtime.driver.events import EpochCommitted, Event
+from headwater.tests.cli.planned import Shop
+from headwater.tests.cli.terminal import on_terminal
 from headwater.version import MANIFEST_SCHEMA
 
 ROOT = Path(__file__).parents[2]

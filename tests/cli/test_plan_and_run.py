@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from planned import Shop
 
 from headwater.runtime.changes.model import Verdict
+from headwater.tests.cli.planned import Shop
 
 SALES, BEST, TOPICS = "topologies/sales.yml", "topologies/best.yml", "topics/topics.yml"
 ORDER = {"order_id": 9, "product": "tea", "quantity": 3, "price": 1.0, "ordered_at": "2024-05-03T12:00:00Z"}

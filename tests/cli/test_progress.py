@@ -4,8 +4,6 @@ import os
 import subprocess
 import sys
 
-from terminal import on_terminal
-
 from headwater.cli.printing.progress import MOST_BARS, Progress
 from headwater.runtime.driver.client_events import (
     ClientLost,
@@ -18,6 +16,7 @@ from headwater.runtime.driver.client_events import (
 from headwater.runtime.driver.events import ApplicationStarted, EpochCommitted, TopicRepartitioned, Waiting
 from headwater.runtime.placing.assigned import Move
 from headwater.runtime.task_id import TaskId
+from headwater.tests.cli.terminal import on_terminal
 
 
 def epoch(records: int, lag: int, *, subtopology: str = "late", client: str = "0", dropped: int = 0) -> EpochCommitted:

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from planned import Shop
+
+from headwater.tests.cli.planned import Shop
 
 SALES = "topologies/sales.yml"
 

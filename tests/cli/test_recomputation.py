@@ -10,9 +10,9 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from planned import Shop
 
 from headwater.runtime.driver.events import EpochCommitted, Event
+from headwater.tests.cli.planned import Shop
 
 SALES = "topologies/sales.yml"
 PLAN = json.loads((Path(__file__).parents[2] / "schemas" / "plan.json").read_text())

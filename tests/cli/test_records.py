@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
-from terminal import on_terminal
 
 from headwater import Project
+from headwater.tests.cli.terminal import on_terminal
 
 Headwater = Callable[..., Result]
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from planned import FILES, Shop
 
 from headwater.runtime.changes.model import Verdict
 from headwater.runtime.changes.plan import Plan
+from headwater.tests.cli.planned import FILES, Shop
 
 SALES = "topologies/sales.yml"
 BIG = "  big:\n    from: returns\n    steps:\n      - filter: quantity >= 3\n    to: big_returns\n"

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from planned import FILES, Shop
+
+from headwater.tests.cli.planned import FILES, Shop
 
 ORDERS = [
     {"order_id": number, "product": "tea", "quantity": number, "price": 4.5, "ordered_at": "2024-05-01T08:00:00Z"}

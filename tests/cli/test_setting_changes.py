@@ -6,11 +6,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from planned import FILES, Shop
 
 from headwater.runtime.changes.model import Change, Verdict
 from headwater.runtime.log.commit.descriptions import TopologyDescription
 from headwater.runtime.log.commit.encoding import from_plain, to_plain
+from headwater.tests.cli.planned import FILES, Shop
 
 SALES, BEST, TOPICS = "topologies/sales.yml", "topologies/best.yml", "topics/topics.yml"
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from planned import FILES, Shop
+
+from headwater.tests.cli.planned import FILES, Shop
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "schemas" / "store_reset.json").read_text())
 SALES, TOPICS = "topologies/sales.yml", "topics/topics.yml"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 
 import pytest
-from terminal import on_terminal
 
 from headwater.cli.printing import tables
+from headwater.tests.cli.terminal import on_terminal
 
 PLACES = "0_0 0_1 0_2 0_3 0_4 0_5 0_6 0_7 0_8 0_9 0_10 0_11 0_12 0_13 0_14 0_15 0_16 0_17"
 

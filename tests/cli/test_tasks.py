@@ -17,7 +17,6 @@ import jsonschema
 import pytest
 from click.testing import Result
 from rich.console import Console
-from terminal import on_terminal
 
 from headwater import Project
 from headwater.api.tasks import ApplicationTasks
@@ -27,6 +26,7 @@ from headwater.runtime.driver.errors import Stop, TasksOfCause, WaitsFor
 from headwater.runtime.driver.status import ClientStatus, RunStatus, StoreStatus, TaskStatus, this_process
 from headwater.runtime.state.process_file import Owner
 from headwater.runtime.tasks.measured import Seconds, StoreSize, Volume
+from headwater.tests.cli.terminal import on_terminal
 
 Headwater = Callable[..., Result]
 SCHEMA = json.loads((Path(__file__).parents[2] / "schemas" / "tasks.json").read_text())

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from planned import FILES, Shop
+
+from headwater.tests.cli.planned import FILES, Shop
 
 SALES, BEST, TOPICS = "topologies/sales.yml", "topologies/best.yml", "topics/topics.yml"
 ORDER = {"order_id": 9, "product": "tea", "quantity": 5_000_000_000, "price": 1.0, "ordered_at": "2024-05-03T12:00:00Z"}

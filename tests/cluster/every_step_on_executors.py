@@ -20,9 +20,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "runtime" / "local"))
-import every_step
 from faults import process_of, start
-from waiting import wait_until
 
 from headwater import Project
 from headwater.runtime.cluster.spark.cluster import SparkCluster
@@ -31,6 +29,8 @@ from headwater.runtime.driver.client_events import ClientLost
 from headwater.runtime.driver.events import EpochCommitted, Event, Observer
 from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.ir.topology import Assignment, PluginRef
+from headwater.tests.runtime.local import every_step
+from headwater.tests.waiting import wait_until
 
 MOMENTS = 16
 """Of each part of the input."""

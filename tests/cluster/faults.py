@@ -21,10 +21,6 @@ import psutil
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "runtime" / "driver"))
-import delays
-from processes import command_lines
-from waiting import wait_until
-
 from headwater.runtime.cluster.spark.cluster import SparkCluster
 from headwater.runtime.cluster.spark.engine import executors
 from headwater.runtime.cluster.spark.session import start_session
@@ -39,6 +35,9 @@ from headwater.runtime.log.commit.encoding import decode_commit
 from headwater.runtime.log.commit.records import EpochRecord
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
+from headwater.tests.processes import command_lines
+from headwater.tests.runtime.driver import delays
+from headwater.tests.waiting import wait_until
 
 PARTS = 6
 RECORDS = 1_500

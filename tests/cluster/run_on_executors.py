@@ -19,10 +19,6 @@ import psutil
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "runtime" / "driver"))
-import delays
-from processes import command_lines
-from waiting import wait_until
-
 from headwater.runtime.cluster.spark.cluster import SparkCluster
 from headwater.runtime.cluster.spark.engine import executors
 from headwater.runtime.cluster.spark.session import start_session
@@ -34,6 +30,9 @@ from headwater.runtime.ir.topology import PluginRef, Settings
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
 from headwater.runtime.progress.resets import refresh_fully
+from headwater.tests.processes import command_lines
+from headwater.tests.runtime.driver import delays
+from headwater.tests.waiting import wait_until
 
 
 class KillsAnExecutor:

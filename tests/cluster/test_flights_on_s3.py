@@ -11,15 +11,15 @@ from pathlib import Path
 import psutil
 import pytest
 import yaml
-from processes import command_lines
-from projects.expected import Flights
-from projects.flights_run import copy_of_flights
-from projects.test_flights import check
-from s3_server import S3Server
-from waiting import wait_until
 
 from headwater import Project
 from headwater.runtime.log.object_store.log import ObjectStoreLog
+from headwater.tests.processes import command_lines
+from headwater.tests.projects.expected import Flights
+from headwater.tests.projects.flights_run import copy_of_flights
+from headwater.tests.projects.test_flights import check
+from headwater.tests.s3_server import S3Server
+from headwater.tests.waiting import wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.soak]
 

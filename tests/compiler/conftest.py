@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from verdicts import record, recorded
 
 from headwater.compiler.pipeline import CheckedProject, compile_project
 from headwater.runtime.expressions.analyzer import Analyzer, Request, Verdict
+from headwater.tests.compiler.verdicts import record, recorded
 
 PROJECT = "name: shop\nversion: '1.0'\nprofile: shop\n"
 PROFILES = """

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from verdicts import record, recorded
+
+from headwater.tests.compiler.verdicts import record, recorded
 
 pytestmark = pytest.mark.spark
 

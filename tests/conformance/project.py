@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
-from conformance.notation import Token, parse_input, parse_output, token_of
 
 from headwater import Project
 from headwater.runtime.ir.topology import ExpressionEngine
+from headwater.tests.conformance.notation import Token, parse_input, parse_output, token_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

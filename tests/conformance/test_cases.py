@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from conformance.project import CASES, Case
-from conformance.test_in_this_process import NAMES as IN_THIS_PROCESS
+
+from headwater.tests.conformance.project import CASES, Case
+from headwater.tests.conformance.test_in_this_process import NAMES as IN_THIS_PROCESS
 
 NAMES = sorted(path.stem for path in CASES.glob("*.yml"))
 FAILING = [name for name in NAMES if "fails" in Case.load(name).content]

@@ -1,9 +1,10 @@
 """The conformance cases in epochs of one and of seven records, without Spark."""
 
 import pytest
-from conformance.driving import Compiled
-from conformance.notation import by_topic, token_of
-from conformance.project import CASES, Case
+
+from headwater.tests.conformance.driving import Compiled
+from headwater.tests.conformance.notation import by_topic, token_of
+from headwater.tests.conformance.project import CASES, Case
 
 ON_SPARK = {"20_subtract_before_add", "37_final_sessions"}
 """Cases with an expression whose type only Spark knows."""

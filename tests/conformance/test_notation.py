@@ -1,5 +1,6 @@
 import pytest
-from conformance.notation import Token, parse_input, parse_output, parse_token, token_of
+
+from headwater.tests.conformance.notation import Token, parse_input, parse_output, parse_token, token_of
 
 
 def test_token_without_topic_goes_to_the_one_meant():

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import yaml
-from conformance.driving import WHOLE, Compiled
-from conformance.notation import by_topic, parse_input, token_of
-from conformance.project import Case
 
 from headwater.runtime.testing.driven import Advance
+from headwater.tests.conformance.driving import WHOLE, Compiled
+from headwater.tests.conformance.notation import by_topic, parse_input, token_of
+from headwater.tests.conformance.project import Case
 
 RULES: list[Mapping[str, Any]] = yaml.safe_load((Path(__file__).parent / "processor_rules.yml").read_text())
 BEGINNING = '''

@@ -10,8 +10,9 @@ from collections import Counter
 
 import pytest
 import yaml
-from conformance.driving import WHOLE, Compiled
-from conformance.one_by_one import Event, Lookup, RowByRow, Sink, Source, Stored, TableJoin
+
+from headwater.tests.conformance.driving import WHOLE, Compiled
+from headwater.tests.conformance.one_by_one import Event, Lookup, RowByRow, Sink, Source, Stored, TableJoin
 
 TOPICS = ("T", "U", "A")
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 import yaml
-from conformance.driving import WHOLE, Compiled
-from conformance.notation import by_topic, token_of
-from conformance.project import Case
+
+from headwater.tests.conformance.driving import WHOLE, Compiled
+from headwater.tests.conformance.notation import by_topic, token_of
+from headwater.tests.conformance.project import Case
 
 RULES: list[Mapping[str, Any]] = yaml.safe_load((Path(__file__).parent / "window_rules.yml").read_text())
 

@@ -11,7 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
-from conformance.driving import WHOLE, Compiled, Driven
+
+from headwater.tests.conformance.driving import WHOLE, Compiled, Driven
 
 SIZE, ADVANCE, GAP, DIFFERENCE = 50, 20, 15, 30
 """In ms, as in `WINDOWS`."""

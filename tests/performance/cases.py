@@ -7,10 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from counting import length
-from local_application import LocalApplication, Part, part
-from summing import PARTITIONS, WORDS, summed, summed_by_text
-
 from headwater.runtime.cluster.local import LocalCluster, LocalJob
 from headwater.runtime.dataclass_json import to_json
 from headwater.runtime.driver.cluster import EpochJob
@@ -24,6 +20,9 @@ from headwater.runtime.ir.windows import Window
 from headwater.runtime.placing.place import Client
 from headwater.runtime.tasks.measured import TaskOutcome
 from headwater.runtime.tasks.plan import EpochPlan
+from headwater.tests.performance.counting import length
+from headwater.tests.runtime.local.local_application import LocalApplication, Part, part
+from headwater.tests.runtime.local.summing import PARTITIONS, WORDS, summed, summed_by_text
 
 KEYS = 50
 """Keys of each partition."""

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from system_calls import NUMBERS, kind_of, path_of, path_of_descriptor
 
 from headwater.plugins.registry import Registration
 from headwater.runtime.driver import removal
@@ -27,6 +26,7 @@ from headwater.runtime.driver import stopping as purging
 from headwater.runtime.engine.execution.keyed import groups as codes
 from headwater.runtime.state.lmdb.environment import Environment
 from headwater.runtime.state.lmdb.store import LmdbStore
+from headwater.tests.runtime.cuts.system_calls import NUMBERS, kind_of, path_of, path_of_descriptor
 
 UNCOUNTED = ("log/status", "log/paused")
 """Written and looked at by the clock."""

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from cases import Case, CountedCluster, Feeding
-from counting import counting, counting_looks, length
-from local_application import APPLICATION, LocalApplication
-
 from headwater.runtime.driver.events import Observer, Observers
 from headwater.runtime.driver.runs import run_topologies
+from headwater.tests.performance.cases import Case, CountedCluster, Feeding
+from headwater.tests.performance.counting import counting, counting_looks, length
+from headwater.tests.runtime.local.local_application import APPLICATION, LocalApplication
 
 FEWEST_EPOCHS = 2
 """The first epoch also makes folders and stores."""

@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from cases import CASES, Case
-from measured import of_a_run, of_an_epoch, of_idle_rounds
-from noted import hold_to_noted
+
+from headwater.tests.performance.cases import CASES, Case
+from headwater.tests.performance.measured import of_a_run, of_an_epoch, of_idle_rounds
+from headwater.tests.performance.noted import hold_to_noted
 
 NOTED = Path(__file__).with_suffix(".yml")
 MEASURED: Mapping[str, tuple[Callable[[Case, Path], dict[str, int]], Case]] = {

@@ -7,12 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import delays
 import pytest
-from cases import Feeding
-from counting import length
-from measured import FEWEST_EPOCHS, difference
-from noted import hold_to_noted
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
@@ -22,6 +17,11 @@ from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.ingest.append import append
 from headwater.runtime.ir.topology import PluginRef, Settings
 from headwater.runtime.log.embedded.log import EmbeddedLog
+from headwater.tests.performance.cases import Feeding
+from headwater.tests.performance.counting import length
+from headwater.tests.performance.measured import FEWEST_EPOCHS, difference
+from headwater.tests.performance.noted import hold_to_noted
+from headwater.tests.runtime.driver import delays
 
 RECORDS = 1_000
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
-from projects.expected import MINUTE, Stream, Table
+
+from headwater.tests.projects.expected import MINUTE, Stream, Table
 
 QUIET, HOT_WITHIN, CLICK_WITHIN, CLICK_GRACE = 30 * MINUTE, 10 * MINUTE, 10 * MINUTE, MINUTE
 HOT = 8

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
-from projects.expected import Row, Stream, Table
 
 from headwater import Project
 from headwater.runtime.cluster.spark.cluster import SparkCluster
 from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.generated_code import load_runner
+from headwater.tests.projects.expected import Row, Stream, Table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from arrow_sql import ArrowCluster
 
 from headwater import Project
 from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.ingest.seed_rows import project_function
+from headwater.tests.runtime.local.arrow_sql import ArrowCluster
 
 PROJECTS = Path(__file__).parents[2] / "projects"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from projects.in_process import built
+from headwater.tests.projects.in_process import built
 
 FEW = 40
 """Records of a task in an epoch, so that there are many epochs."""

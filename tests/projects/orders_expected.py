@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
-from projects.expected import HOUR, MINUTE, Key, Row, Stream, Table
+
+from headwater.tests.projects.expected import HOUR, MINUTE, Key, Row, Stream, Table
 
 GRACE, PATIENCE, LETTER = 10 * MINUTE, 48 * HOUR, 30 * MINUTE
 

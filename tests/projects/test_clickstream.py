@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from projects.clickstream_expected import (
+
+from headwater import Project
+from headwater.tests.projects.clickstream_expected import (
     Clickstream,
     ad_outcomes,
     ad_totals,
@@ -14,10 +16,8 @@ from projects.clickstream_expected import (
     unique_views,
     visits,
 )
-from projects.flights_run import stream, table
-from projects.in_process import built, copied, seed_rows
-
-from headwater import Project
+from headwater.tests.projects.flights_run import stream, table
+from headwater.tests.projects.in_process import built, copied, seed_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

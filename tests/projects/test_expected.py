@@ -1,7 +1,8 @@
 """The expectations are held to facts of the data that can be looked up, so that they do not drift with the product."""
 
 import pytest
-from projects.expected import STREAMS, TABLES, Flights, too_late
+
+from headwater.tests.projects.expected import STREAMS, TABLES, Flights, too_late
 
 
 @pytest.fixture(scope="module")

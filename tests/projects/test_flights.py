@@ -7,10 +7,10 @@ from collections import Counter
 from datetime import datetime
 
 import pytest
-from projects.expected import STREAMS, TABLES, Flights, too_late
-from projects.flights_run import EVERYTHING, build_with_one_task_held, copy_of_flights, stream, table
 
 from headwater import Project
+from headwater.tests.projects.expected import STREAMS, TABLES, Flights, too_late
+from headwater.tests.projects.flights_run import EVERYTHING, build_with_one_task_held, copy_of_flights, stream, table
 
 pytestmark = pytest.mark.spark
 

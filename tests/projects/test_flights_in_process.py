@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from arrow_sql import ArrowCluster
-from projects.expected import Flights
-from projects.flights_run import EVERYTHING, copy_of_flights
-from projects.test_flights import check
 
 from headwater import Project
 from headwater.runtime.driver.runs import run_topologies
+from headwater.tests.projects.expected import Flights
+from headwater.tests.projects.flights_run import EVERYTHING, copy_of_flights
+from headwater.tests.projects.test_flights import check
+from headwater.tests.runtime.local.arrow_sql import ArrowCluster
 
 DAYS = 2
 

@@ -6,11 +6,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from projects.flights_run import EVERYTHING, copy_of_flights
-from sampled import sampled
 
 from headwater import Project
 from headwater.runtime.changes.plan import Plan
+from headwater.tests.projects.flights_run import EVERYTHING, copy_of_flights
+from headwater.tests.sampled import sampled
 
 
 @pytest.fixture(scope="module")

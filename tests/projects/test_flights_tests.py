@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 import yaml
-from projects.flights_run import FLIGHTS
 
 from headwater import Project
+from headwater.tests.projects.flights_run import FLIGHTS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import yaml
 from click.testing import CliRunner
-from profile_settings import SCHEMA, Place, settings, with_value
 
 from headwater.cli.main import main
+from headwater.tests.projects.profile_settings import SCHEMA, Place, settings, with_value
 
 PLACES = dict(settings())
 

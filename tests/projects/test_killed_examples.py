@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cut_runs import program_of
-from projects.clickstream_expected import Clickstream
-from projects.in_process import copied, seed_rows
-from projects.orders_expected import Shop
-from system_calls import AFTER, ANY, BEFORE
 
 from headwater import Project
-from projects import test_clickstream, test_orders
+from headwater.tests.projects import test_clickstream, test_orders
+from headwater.tests.projects.clickstream_expected import Clickstream
+from headwater.tests.projects.in_process import copied, seed_rows
+from headwater.tests.projects.orders_expected import Shop
+from headwater.tests.runtime.cuts.cut_runs import program_of
+from headwater.tests.runtime.cuts.system_calls import AFTER, ANY, BEFORE
 
 SEED = int(os.environ.get("HEADWATER_KILL_SEED", "20260302"))
 CALLS = (80, 450)

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from projects.flights_run import stream, table
-from projects.in_process import built, copied, seed_rows
-from projects.orders_expected import (
+
+from headwater import Project
+from headwater.tests.projects.flights_run import stream, table
+from headwater.tests.projects.in_process import built, copied, seed_rows
+from headwater.tests.projects.orders_expected import (
     Shop,
     hourly_revenue,
     late_shipments,
@@ -16,8 +18,6 @@ from projects.orders_expected import (
     order_status,
     unpaid_shipments,
 )
-
-from headwater import Project
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
-from conformance.project import CASES, Case
-from projects.changes.deployed import Deployed, changes
-from projects.changes.flights_small import files_of_flights
 
 from headwater.cli.main import main
 from headwater.compiler.language.type_checker import UntypedAnalyzer
@@ -20,6 +17,9 @@ from headwater.runtime.expressions.terms import UntypedError
 from headwater.runtime.expressions.typed import type_of
 from headwater.runtime.expressions.types import canonical
 from headwater.runtime.records.types import split_columns
+from headwater.tests.conformance.project import CASES, Case
+from headwater.tests.projects.changes.deployed import Deployed, changes
+from headwater.tests.projects.changes.flights_small import files_of_flights
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

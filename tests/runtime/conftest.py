@@ -3,12 +3,12 @@ import itertools
 import numpy as np
 import pyarrow as pa
 import pytest
-from local_application import LocalApplication
 
 from headwater.runtime.ir.topology import Topic
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.segments.segment import Batch, Segment
 from headwater.runtime.query.topics import TopicReader
+from headwater.tests.runtime.local.local_application import LocalApplication
 
 
 @pytest.fixture

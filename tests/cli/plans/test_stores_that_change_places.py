@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from planned import FILES, Shop
+
+from headwater.tests.cli.planned import FILES, Shop
 
 _FLOWS = """
 topology: counts

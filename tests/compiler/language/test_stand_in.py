@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from verdicts import recorded
-
 from headwater.compiler.diagnostics import Diagnostics, Position
 from headwater.compiler.language.expressions import Scope
 from headwater.compiler.language.type_checker import TypeChecker, UntypedAnalyzer, VerdictCache
@@ -13,6 +11,7 @@ from headwater.compiler.language.udfs import read
 from headwater.compiler.reading.source import FixedOrigin, ScalarNode
 from headwater.runtime.expressions.analyzer import Request, Verdict
 from headwater.runtime.records.names import UNKNOWN_TYPES
+from headwater.tests.compiler.verdicts import recorded
 
 
 def test_type_is_that_of_spark_or_is_not_known() -> None:

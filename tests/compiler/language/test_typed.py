@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from verdicts import recorded
 
 from headwater.compiler.language.type_checker import SPARK, UntypedAnalyzer
 from headwater.runtime.expressions.terms import USE_OTHERS, UntypedError
@@ -16,6 +15,7 @@ from headwater.runtime.expressions.typed import type_of
 from headwater.runtime.expressions.types import canonical, ddl
 from headwater.runtime.records.names import UNKNOWN_TYPES
 from headwater.runtime.records.types import split_columns
+from headwater.tests.compiler.verdicts import recorded
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from conformance.by_record.functions import Capped, Greatest, Signed, UntilSeven
-from conformance.by_record.groups import Grouped, RegroupedBy
-from conformance.by_record.nodes import Latest
-from conformance.by_record.scenarios import Scenario, line
+from headwater.tests.conformance.by_record.functions import Capped, Greatest, Signed, UntilSeven
+from headwater.tests.conformance.by_record.groups import Grouped, RegroupedBy
+from headwater.tests.conformance.by_record.nodes import Latest
+from headwater.tests.conformance.by_record.scenarios import Scenario, line
 
 
 def by_functions() -> dict[str, Scenario]:

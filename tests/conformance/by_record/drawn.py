@@ -7,9 +7,26 @@ from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
-from conformance.by_record.groups import Grouped
-from conformance.by_record.nodes import Change, Headers, Key, Latest, Mapped, Node, ToStream, Value, Written
-from conformance.by_record.processors import KeyValueStore, Processing, SessionStore, Subtask, Task, WindowStore
+from headwater.tests.conformance.by_record.groups import Grouped
+from headwater.tests.conformance.by_record.nodes import (
+    Change,
+    Headers,
+    Key,
+    Latest,
+    Mapped,
+    Node,
+    ToStream,
+    Value,
+    Written,
+)
+from headwater.tests.conformance.by_record.processors import (
+    KeyValueStore,
+    Processing,
+    SessionStore,
+    Subtask,
+    Task,
+    WindowStore,
+)
 
 CODE = '''
 from headwater import Record

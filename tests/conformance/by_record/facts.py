@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from conformance.by_record.nodes import Headers, Key, Record, Value
+from headwater.tests.conformance.by_record.nodes import Headers, Key, Record, Value
 
 COLUMNS = {"v": "bigint", "g": "string"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from conformance.by_record.nodes import Key, Value
+from headwater.tests.conformance.by_record.nodes import Key, Value
 
 FUNCTIONS = """
 class Capped:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from conformance.by_record.nodes import Change, Headers, Key, Node, Value, Written
-from conformance.by_record.windows import Aggregate
+from headwater.tests.conformance.by_record.nodes import Change, Headers, Key, Node, Value, Written
+from headwater.tests.conformance.by_record.windows import Aggregate
 
 
 class Grouped(Node):

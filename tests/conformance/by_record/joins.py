@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from conformance.by_record.nodes import Change, Headers, Key, Node, Value
+from headwater.tests.conformance.by_record.nodes import Change, Headers, Key, Node, Value
 
 How = Literal["inner", "left", "outer"]
 HOWS: tuple[How, ...] = ("inner", "left", "outer")

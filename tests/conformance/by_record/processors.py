@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
-from conformance.by_record.nodes import Headers, Key, Node, Record
-
 from headwater import Record as Given
+from headwater.tests.conformance.by_record.nodes import Headers, Key, Node, Record
 
 EVER = 2**62
 

@@ -7,11 +7,22 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from conformance.by_record.facts import VALUES, Taken
-from conformance.by_record.functions import Capped, Greatest
-from conformance.by_record.groups import Grouped, Looked, Regrouped
-from conformance.by_record.nodes import Collapsed, Keyed, Latest, Mapped, Node, Rows, Suppressed, ToStream, Written
-from conformance.by_record.windows import SessionWindows, SlidingWindows, TimeWindows, Windowed
+
+from headwater.tests.conformance.by_record.facts import VALUES, Taken
+from headwater.tests.conformance.by_record.functions import Capped, Greatest
+from headwater.tests.conformance.by_record.groups import Grouped, Looked, Regrouped
+from headwater.tests.conformance.by_record.nodes import (
+    Collapsed,
+    Keyed,
+    Latest,
+    Mapped,
+    Node,
+    Rows,
+    Suppressed,
+    ToStream,
+    Written,
+)
+from headwater.tests.conformance.by_record.windows import SessionWindows, SlidingWindows, TimeWindows, Windowed
 
 Built = tuple[Mapping[str, Node], Mapping[str, Written]]
 """Steps that take the records of topics, and topics that are written."""

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conformance.by_record.facts import in_record_form
-from conformance.by_record.joins import ByForeignKey, How
-from conformance.by_record.nodes import Headers, Node, Record, Rows
-from conformance.by_record.scenarios import KINDS, Scenario, Sizes, aggregate
-from conformance.by_record.test_windows import InBothWays, as_taken
-from conformance.driving import WHOLE, Driven
 
 from headwater.api.topology_test_driver import rows_of_store
+from headwater.tests.conformance.by_record.facts import in_record_form
+from headwater.tests.conformance.by_record.joins import ByForeignKey, How
+from headwater.tests.conformance.by_record.nodes import Headers, Node, Record, Rows
+from headwater.tests.conformance.by_record.scenarios import KINDS, Scenario, Sizes, aggregate
+from headwater.tests.conformance.by_record.test_windows import InBothWays, as_taken
+from headwater.tests.conformance.driving import WHOLE, Driven
 
 SIZES = Sizes()
 LONGER = 60

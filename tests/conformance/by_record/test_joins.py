@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conformance.by_record.groups import Regrouped
-from conformance.by_record.joins import HOWS, How, Joined, Kept
-from conformance.by_record.nodes import Node, Record, Rows, Suppressed, Written
-from conformance.by_record.scenarios import KINDS, UNTIL, WAITS, Built, Scenario, Sizes, aggregate
-from conformance.by_record.test_windows import InBothWays
-from conformance.driving import WHOLE
+
+from headwater.tests.conformance.by_record.groups import Regrouped
+from headwater.tests.conformance.by_record.joins import HOWS, How, Joined, Kept
+from headwater.tests.conformance.by_record.nodes import Node, Record, Rows, Suppressed, Written
+from headwater.tests.conformance.by_record.scenarios import KINDS, UNTIL, WAITS, Built, Scenario, Sizes, aggregate
+from headwater.tests.conformance.by_record.test_windows import InBothWays
+from headwater.tests.conformance.driving import WHOLE
 
 SIDES = {"a": Sizes(grace=25), "b": Sizes(grace=2), "c": Sizes()}
 """The tables that are joined, of the topics of these names. Their windows differ in grace alone: rows of `b` are

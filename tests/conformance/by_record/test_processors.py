@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 import yaml
-from conformance.by_record.drawn import CODE, COLUMNS, KEY, Drawn
-from conformance.by_record.facts import in_record_form
-from conformance.by_record.nodes import Record
-from conformance.driving import WHOLE, Compiled
 
 from headwater.runtime.ir.topology import MAX_BYTES
+from headwater.tests.conformance.by_record.drawn import CODE, COLUMNS, KEY, Drawn
+from headwater.tests.conformance.by_record.facts import in_record_form
+from headwater.tests.conformance.by_record.nodes import Record
+from headwater.tests.conformance.driving import WHOLE, Compiled
 
 Found = tuple[Mapping[str, Sequence[Record]], Mapping[str, int]]
 """The records of each output topic, and how many were dropped, by reason."""

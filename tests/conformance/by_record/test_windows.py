@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 import yaml
-from conformance.by_record.by_functions import by_functions
-from conformance.by_record.facts import COLUMNS, facts, in_record_form
-from conformance.by_record.functions import FUNCTIONS
-from conformance.by_record.nodes import Collapsed, Key, Node, Record
-from conformance.by_record.scenarios import KINDS, Scenario, Sizes, scenarios
-from conformance.driving import WHOLE, Compiled, Driven
-from sampled import sampled
+
+from headwater.tests.conformance.by_record.by_functions import by_functions
+from headwater.tests.conformance.by_record.facts import COLUMNS, facts, in_record_form
+from headwater.tests.conformance.by_record.functions import FUNCTIONS
+from headwater.tests.conformance.by_record.nodes import Collapsed, Key, Node, Record
+from headwater.tests.conformance.by_record.scenarios import KINDS, Scenario, Sizes, scenarios
+from headwater.tests.conformance.driving import WHOLE, Compiled, Driven
+from headwater.tests.sampled import sampled
 
 Batches = Sequence[Mapping[str, Sequence[Record]]]
 Found = tuple[Mapping[str, Sequence[Record]], Mapping[str, int]]

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from conformance.by_record.nodes import Change, Headers, Key, Node, Value
+from headwater.tests.conformance.by_record.nodes import Change, Headers, Key, Node, Value
 
 
 class Aggregate(Protocol):

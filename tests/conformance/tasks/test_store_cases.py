@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from client_tasks import T00, T01, T02, ClientTasks, Heard
 
 from headwater.runtime.restore.store_changelog_reader import ChangelogState, ReaderMode
 from headwater.runtime.state.directory import StateDirectory
@@ -16,6 +15,7 @@ from headwater.runtime.state.offset_checkpoint import CheckpointError, OffsetChe
 from headwater.runtime.task_id import UNKNOWN_OFFSET, StoreId
 from headwater.runtime.tasks.errors import LockError
 from headwater.runtime.tasks.state import State
+from headwater.tests.runtime.tasks.client_tasks import T00, T01, T02, ClientTasks, Heard
 
 S0, S1 = StoreId("s", 0), StoreId("s", 1)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from client_tasks import T00, T01, T02, T10, ClientTasks, LaterSlices, task_id
 
 from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.task_id import LATEST_OFFSET, MAX_OFFSET_SUM, StoreId
@@ -13,6 +12,7 @@ from headwater.runtime.tasks.errors import IllegalTaskStateError, LockError, Tas
 from headwater.runtime.tasks.state import State
 from headwater.runtime.tasks.task import TASK_TIMEOUT_MS, StreamTask, TaskTimeoutError
 from headwater.runtime.tasks.task_manager import REBALANCING, offset_sum
+from headwater.tests.runtime.tasks.client_tasks import T00, T01, T02, T10, ClientTasks, LaterSlices, task_id
 
 
 @pytest.fixture

@@ -18,7 +18,6 @@ from typing import Any
 
 import pytest
 import yaml
-from arrow_sql import ArrowCluster
 from click.testing import CliRunner, Result
 
 from headwater import Project
@@ -31,6 +30,7 @@ from headwater.runtime.engine.operators.topics import Sink
 from headwater.runtime.ir.topology import Subtopology
 from headwater.runtime.log.placed_log import PlacedLog
 from headwater.runtime.log.state import LogState
+from headwater.tests.runtime.local.arrow_sql import ArrowCluster
 
 Records = Mapping[str, Sequence[Mapping[str, Any]]]
 """Topic -> records in record form."""

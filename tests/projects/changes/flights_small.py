@@ -13,12 +13,12 @@ from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from arrow_sql import ArrowCluster
-from projects.changes.deployed import Deployed
-from projects.flights_run import EVERYTHING, FLIGHTS, copy_of_flights
 from pyarrow import feather
 
 from headwater.runtime.driver.cluster import Cluster
+from headwater.tests.projects.changes.deployed import Deployed
+from headwater.tests.projects.flights_run import EVERYTHING, FLIGHTS, copy_of_flights
+from headwater.tests.runtime.local.arrow_sql import ArrowCluster
 
 EVERY, APPENDED = 5, 40
 """One of so many flights of the first day is in the seed; so many of the second day's are appended at a time."""

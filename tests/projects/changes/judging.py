@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from projects.changes.deployed import Change, Deployed, Planned
 
 from headwater.runtime.log.errors import SeedChangedError
+from headwater.tests.projects.changes.deployed import Change, Deployed, Planned
 
 EXIT = {"nothing": 0, "compatible": 0, "replace": 2, "error": 2}
 

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from projects.changes.deployed import Change, Deployed, changes
-from projects.changes.flights_small import deployed_flights
-from projects.changes.judging import judged, planned_change
+
+from headwater.tests.projects.changes.deployed import Change, Deployed, changes
+from headwater.tests.projects.changes.flights_small import deployed_flights
+from headwater.tests.projects.changes.judging import judged, planned_change
 
 pytestmark = pytest.mark.slow
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from projects.changes.deployed import Change, Deployed, changes
-from projects.changes.flights_small import deployed_flights
-from projects.changes.judging import judged
 
 from headwater.runtime.cluster.spark.cluster import SparkCluster
+from headwater.tests.projects.changes.deployed import Change, Deployed, changes
+from headwater.tests.projects.changes.flights_small import deployed_flights
+from headwater.tests.projects.changes.judging import judged
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

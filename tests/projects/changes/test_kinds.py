@@ -6,7 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from projects.changes.deployed import Change
+
+from headwater.tests.projects.changes.deployed import Change
 
 TESTS_FOLDER = Path(__file__).parents[2]
 PAGE = TESTS_FOLDER.parent / "docs" / "changing.md"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from clusters import clusters, deadlines, sets
 from hypothesis import HealthCheck, given, settings
-from plain.high_availability import high_availability
-from plain.sticky import fallback, sticky
 
 from headwater.runtime.assignment.cluster import ApplicationState
 from headwater.runtime.assignment.high_availability import HighAvailability
 from headwater.runtime.assignment.sticky import Fallback, Sticky
+from headwater.tests.runtime.assignment.clusters import clusters, deadlines, sets
+from headwater.tests.runtime.assignment.plain.high_availability import high_availability
+from headwater.tests.runtime.assignment.plain.sticky import fallback, sticky
 
 SETTINGS = settings(suppress_health_check=list(HealthCheck))
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from clusters import clusters, deadlines, sets
 from hypothesis import HealthCheck, Phase, find, given, settings
 
 from headwater.runtime.assignment.assignor import (
@@ -22,6 +21,7 @@ from headwater.runtime.assignment.cluster import LATEST_OFFSET, UNBOUNDED_LAG, A
 from headwater.runtime.assignment.high_availability import HighAvailability
 from headwater.runtime.assignment.sticky import Fallback, Sticky
 from headwater.runtime.task_id import TaskId
+from headwater.tests.runtime.assignment.clusters import clusters, deadlines, sets
 
 Assign = Callable[[ApplicationState], TaskAssignment]
 Property = Callable[[Assign, ApplicationState], None]

@@ -3,7 +3,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from clusters import One, cluster, placed
 
 from headwater.runtime.assignment.assignor import (
     AssignedTask,
@@ -24,6 +23,7 @@ from headwater.runtime.assignment.building_blocks import (
 from headwater.runtime.assignment.cluster import ApplicationState, AssignmentConfigs, ProcessId
 from headwater.runtime.assignment.racks import TaskPlacementError
 from headwater.runtime.task_id import TaskId
+from headwater.tests.runtime.assignment.clusters import One, cluster, placed
 
 T00 = TaskId(0, 0)
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import pytest
-from clusters import deadlines, sets, task
 
 from headwater.runtime.assignment.assignor import (
     AssignmentError,
@@ -30,6 +29,7 @@ from headwater.runtime.assignment.cluster import (
 from headwater.runtime.assignment.high_availability import HighAvailability
 from headwater.runtime.assignment.sticky import Fallback
 from headwater.runtime.task_id import TaskId
+from headwater.tests.runtime.assignment.clusters import deadlines, sets, task
 
 Assign = Callable[[ApplicationState], TaskAssignment]
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from clusters import One, Placed, cluster, deadlines, placed, task
 
 from headwater.runtime.assignment.cluster import (
     LATEST_OFFSET,
@@ -17,6 +16,7 @@ from headwater.runtime.assignment.cluster import (
 )
 from headwater.runtime.assignment.high_availability import HighAvailability
 from headwater.runtime.task_id import TaskId
+from headwater.tests.runtime.assignment.clusters import One, Placed, cluster, deadlines, placed, task
 
 NINE = "0_0 0_1 0_2 1_0 1_1 1_2 2_0 2_1 2_2"
 FAR = 2**63 - 1

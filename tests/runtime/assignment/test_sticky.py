@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from clusters import One, cluster, deadlines, placed
 
 from headwater.runtime.assignment.cluster import AssignmentConfigs, NoClientsError
 from headwater.runtime.assignment.sticky import Fallback, Sticky
+from headwater.tests.runtime.assignment.clusters import One, cluster, deadlines, placed
 
 TWELVE = " ".join(f"0_{partition}" for partition in range(12))
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from commits import part, topic, topology
 
 from headwater.runtime.changes.comparison import Comparison
 from headwater.runtime.changes.model import CONTINUE, Change, Subject, Verdict, ways_onward
@@ -14,6 +13,7 @@ from headwater.runtime.changes.moves import continuing, with_real_ways
 from headwater.runtime.ir.topology import Agg, GlobalTable, StepText, Store, Topic
 from headwater.runtime.ir.windows import JoinWindow, SlidingWindow, Window
 from headwater.runtime.log.commit.descriptions import StoreDescription, TopologyDescription
+from headwater.tests.runtime.driver.commits import part, topic, topology
 
 FED = topic("fed")
 MADE = topic("made", writer="p-t")

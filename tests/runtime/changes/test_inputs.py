@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from commits import PROJECT, Applications, part, segment, topic, topology
 
 from headwater.runtime.changes.comparison import topic_changes
 from headwater.runtime.changes.model import Change, Verdict
@@ -16,6 +15,7 @@ from headwater.runtime.log.declared_topics import WriterChangedError, check_writ
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
 from headwater.runtime.progress.committed import Committed
+from headwater.tests.runtime.driver.commits import PROJECT, Applications, part, segment, topic, topology
 
 RAW = topic("raw")
 MADE = topic("made", writer="p-old")

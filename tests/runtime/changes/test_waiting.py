@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from commits import Applications, part, segment, topic, topology
-
 from headwater.runtime.changes.rebuild_groups import from_the_first, waiting
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.progress.committed import Committed
+from headwater.tests.runtime.driver.commits import Applications, part, segment, topic, topology
 
 FED, OTHER, AGAIN = topic("fed"), topic("other", writer="p-o"), topic("again", writer="p-t")
 READER = topology("t", part("reads", (FED, OTHER), (AGAIN,)), part("rekeyed", (AGAIN,)))

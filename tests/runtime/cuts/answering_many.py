@@ -7,14 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from foreign_keys import CUSTOMERS, ORDERS, OUT, feed, parts
-from local_application import APPLICATION, LocalApplication
-
 from headwater.runtime.engine.execution.joins import foreign_key as answer
 from headwater.runtime.engine.execution.joins import foreign_key_stores as subscriptions
 from headwater.runtime.ir.topology import Settings
 from headwater.runtime.log.inspection.verification import Verification
 from headwater.runtime.log.state import LogState
+from headwater.tests.runtime.local.foreign_keys import CUSTOMERS, ORDERS, OUT, feed, parts
+from headwater.tests.runtime.local.local_application import APPLICATION, LocalApplication
 
 ORDERED = 8
 """Orders of one customer."""

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from projects.changes.deployed import Deployed
-
 from headwater.compiler.language.type_checker import UntypedAnalyzer
 from headwater.compiler.pipeline import compile_project
+from headwater.tests.projects.changes.deployed import Deployed
 
 PROFILE = """
 shop:

@@ -7,9 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from recomputed_project import MAX, Definition, RecomputedProject
-
 from headwater.runtime.log.inspection.verification import Verification
+from headwater.tests.runtime.local.recomputed_project import MAX, Definition, RecomputedProject
 
 CHANGED = replace(Definition(), aggregates=(*Definition().aggregates, MAX))
 EPOCH = 20

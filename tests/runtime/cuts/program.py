@@ -19,12 +19,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from system_calls import Calls, Cut, watch
-
 from headwater.runtime.driver import stopping as purging
 from headwater.runtime.driver import upkeep as cleaning
 from headwater.runtime.log.cleaning.compaction import Limits
 from headwater.runtime.log.state_parts import folded as folding
+from headwater.tests.runtime.cuts.system_calls import Calls, Cut, watch
 
 
 def hurry() -> None:

@@ -6,10 +6,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from recomputed_project import RecomputedProject
-
 from headwater.runtime.log.inspection.verification import Verification
 from headwater.runtime.progress.resets import plan_application_removal, remove
+from headwater.tests.runtime.local.recomputed_project import RecomputedProject
 
 APPLICATIONS = ("test-late", "test-sums")
 

@@ -8,12 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from local_application import LocalApplication
-from summing import PARTITIONS, RECORDS, SUMS, WORDS, fed, summed_by_text
-
 from headwater.runtime.ir.topology import PluginRef, Settings
 from headwater.runtime.log.inspection.verification import Verification
 from headwater.runtime.log.state import LogState
+from headwater.tests.runtime.local.local_application import LocalApplication
+from headwater.tests.runtime.local.summing import PARTITIONS, RECORDS, SUMS, WORDS, fed, summed_by_text
 
 EPOCH = 12
 """Records of an epoch."""

@@ -7,9 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import every_step
-
 from headwater.runtime.log.inspection.verification import Verification
+from headwater.tests.runtime.local import every_step
 
 MOMENTS = 20
 EPOCH = 15

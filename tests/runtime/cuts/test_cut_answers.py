@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from answering_many import NAMES, ORDERED, TOGETHER
-from cut_runs import PARTS, TRIES, Runs, runs_of
+
+from headwater.tests.runtime.cuts.answering_many import NAMES, ORDERED, TOGETHER
+from headwater.tests.runtime.cuts.cut_runs import PARTS, TRIES, Runs, runs_of
 
 ANSWERS = "log/segments/test-app/app-answers"
 WRITTEN, MERGED = f"{ANSWERS}/*-g*-e*-right*-a*.seg", f"{ANSWERS}/*-g*-m*.seg"

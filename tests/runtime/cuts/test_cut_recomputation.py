@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from cut_runs import PARTS, TRIES, Runs, runs_of
+
+from headwater.tests.runtime.cuts.cut_runs import PARTS, TRIES, Runs, runs_of
 
 CUTS = (
     ("link log/commits/~places/*.json", 1, "after"),

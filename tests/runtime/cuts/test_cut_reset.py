@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from itertools import cycle
 
 import pytest
-from cut_runs import Runs, runs_of
-from system_calls import AFTER, BEFORE
+
+from headwater.tests.runtime.cuts.cut_runs import Runs, runs_of
+from headwater.tests.runtime.cuts.system_calls import AFTER, BEFORE
 
 
 @pytest.fixture(scope="module")

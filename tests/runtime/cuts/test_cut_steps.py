@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from itertools import cycle
 
 import pytest
-from cut_runs import PARTS, TRIES, Runs, runs_of
-from system_calls import AFTER, BEFORE
+
+from headwater.tests.runtime.cuts.cut_runs import PARTS, TRIES, Runs, runs_of
+from headwater.tests.runtime.cuts.system_calls import AFTER, BEFORE
 
 STORES = "apply state/*"
 FILES = "open log/segments/every-every/*/[*]-g[*]-e[*]-*.seg"

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from itertools import zip_longest
 
 import pytest
-from cut_runs import PARTS, TRIES, Runs, runs_of
+
+from headwater.tests.runtime.cuts.cut_runs import PARTS, TRIES, Runs, runs_of
 
 KINDS = (
     "link commits/test-app/*.json",

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import changing
 import pytest
-from changing import FIRST, HOUR, Defined
-from cut_runs import Program, program_of
+
+from headwater.tests.runtime.cuts import changing
+from headwater.tests.runtime.cuts.changing import FIRST, HOUR, Defined
+from headwater.tests.runtime.cuts.cut_runs import Program, program_of
 
 ORDERS = 8
 """Records that are appended after each change."""

@@ -17,9 +17,6 @@ from typing import Any
 import numpy as np
 import psutil
 import pyarrow as pa
-from processes import has_ended
-from strikes import AGAIN, FOLDER, Strike, stands_still
-from waiting import wait_until
 
 from headwater import Project
 from headwater.runtime.log.commit.encoding import decode_commit
@@ -30,6 +27,9 @@ from headwater.runtime.log.state import LogState
 from headwater.runtime.records.schema import changelog_topic
 from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.task_id import TaskKey
+from headwater.tests.processes import has_ended
+from headwater.tests.runtime.driver.strikes import AGAIN, FOLDER, Strike, stands_still
+from headwater.tests.waiting import wait_until
 
 APPLICATION = "shop-spending"
 CLIENT = "client-1"

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import delays
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
@@ -25,6 +24,7 @@ from headwater.runtime.log.placed_log import PlacedLog
 from headwater.runtime.log.state import LogState
 from headwater.runtime.state.directory import OtherLogError, StateDirectory
 from headwater.runtime.task_id import TaskKey
+from headwater.tests.runtime.driver import delays
 
 pytestmark = pytest.mark.spark
 

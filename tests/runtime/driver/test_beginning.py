@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from commits import Applications, part, topic, topology
 
 from headwater.runtime.driver.events import ApplicationStopped, Event
 from headwater.runtime.driver.runs import failed_start
@@ -15,6 +14,7 @@ from headwater.runtime.ir.topology import PluginRef, Settings
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.state.directory import OtherLogError
 from headwater.runtime.state.process_file import Owner, ProcessFile
+from headwater.tests.runtime.driver.commits import Applications, part, topic, topology
 
 ORDERS, NAMES = topic("orders"), topic("names")
 SALES = topology("sales", part("sold", (ORDERS,), (topic("sold", writer="p-sales"),)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 import pytest
-from local_application import APPLICATION, Stopping, part
 
 from headwater.runtime.cluster.local import LocalCluster
 from headwater.runtime.driver.cluster import Cluster
@@ -15,6 +14,7 @@ from headwater.runtime.ir.topology import Agg, Store, Topic
 from headwater.runtime.placing.place import ClientLostError
 from headwater.runtime.task_id import TaskKey
 from headwater.runtime.tasks.plan import EpochPlan, TaskPlan
+from headwater.tests.runtime.local.local_application import APPLICATION, Stopping, part
 
 WORDS = Topic("words", 2, "k string", "x bigint")
 SUMS = Topic("sums", 2, "k string", "s bigint", writer=APPLICATION)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from folders import SUMS_AND_COUNTS, orders, target, write_project
 from pyspark.sql import SparkSession
 
 from headwater import Project
@@ -16,6 +15,7 @@ from headwater.runtime.driver.client_events import ForeignStoresWiped, StoreLost
 from headwater.runtime.driver.events import Event
 from headwater.runtime.driver.results import RunFailedError
 from headwater.runtime.log.errors import CommitsMissingError
+from headwater.tests.runtime.driver.folders import SUMS_AND_COUNTS, orders, target, write_project
 
 pytestmark = pytest.mark.spark
 

@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fatal_flips import FIRST_ROW, FLAGS, LEAF, PAGE, make_fatal
-from folders import SUMS_AND_COUNTS, orders, target, write_project
 
 from headwater import Project
 from headwater.runtime.driver.client_events import StoreDamaged, StoreLost
@@ -22,6 +20,8 @@ from headwater.runtime.driver.events import EpochCommitted, Event
 from headwater.runtime.driver.results import ApplicationResult
 from headwater.runtime.query.stores import DamagedStoreError
 from headwater.runtime.state.process_file import ProcessFile
+from headwater.tests.runtime.driver.folders import SUMS_AND_COUNTS, orders, target, write_project
+from headwater.tests.runtime.restore.fatal_flips import FIRST_ROW, FLAGS, LEAF, PAGE, make_fatal
 
 TOPICS = {
     **orders(partitions=2),

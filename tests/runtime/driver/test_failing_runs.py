@@ -14,12 +14,12 @@ from pathlib import Path
 import psutil
 import pyarrow as pa
 import pytest
-from processes import called, has_ended
 from pyspark.sql import SparkSession
-from waiting import wait_until
 
 from headwater import Project
 from headwater.runtime.driver.events import Event, NothingToRead
+from headwater.tests.processes import called, has_ended
+from headwater.tests.waiting import wait_until
 
 pytestmark = pytest.mark.spark
 

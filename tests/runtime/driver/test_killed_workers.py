@@ -9,12 +9,12 @@ from itertools import accumulate
 from pathlib import Path
 
 import pytest
-from folders import SUMS_AND_COUNTS, orders, target, write_project
 from pyspark.sql import SparkSession
 
 from headwater import Project
 from headwater.runtime.driver.client_events import StoreDamaged
 from headwater.runtime.driver.events import Event
+from headwater.tests.runtime.driver.folders import SUMS_AND_COUNTS, orders, target, write_project
 
 SEED = int(os.environ.get("HEADWATER_KILL_SEED", "20130101"))
 

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import spending
-from quick_jvm import quick_jvm
-from spending import Run, outcome
-from strikes import ALIVE, IN_ROUNDS, ON_SPARK, POINTS, Strike, strikes
+
+from headwater.tests.quick_jvm import quick_jvm
+from headwater.tests.runtime.driver import spending
+from headwater.tests.runtime.driver.spending import Run, outcome
+from headwater.tests.runtime.driver.strikes import ALIVE, IN_ROUNDS, ON_SPARK, POINTS, Strike, strikes
 
 SEED = int(os.environ.get("HEADWATER_KILL_SEED", "20130101"))
 KILLS = int(os.environ.get("HEADWATER_KILLS", "25"))

@@ -16,15 +16,15 @@ from typing import Any, TypeVar
 
 import pytest
 from click.testing import CliRunner
-from folders import target, write_project
 from pyspark.sql import SparkSession
-from waiting import wait_until
 
 from headwater import Project
 from headwater.cli.main import main
 from headwater.runtime.driver.client_events import TasksPlaced
 from headwater.runtime.driver.events import ApplicationStarted, EpochCommitted, Event, NothingToRead, StatusTaken
 from headwater.runtime.driver.results import RunResults
+from headwater.tests.runtime.driver.folders import target, write_project
+from headwater.tests.waiting import wait_until
 
 pytestmark = pytest.mark.spark
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from folders import target, write_project
 from pyspark.sql import SparkSession
 
 from headwater import Project
+from headwater.tests.runtime.driver.folders import target, write_project
 
 pytestmark = pytest.mark.spark
 

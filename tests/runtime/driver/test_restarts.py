@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import delays
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
@@ -18,6 +17,7 @@ from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.ingest.append import append
 from headwater.runtime.ir.topology import Assignment, PluginRef, Settings
 from headwater.runtime.log.embedded.log import EmbeddedLog
+from headwater.tests.runtime.driver import delays
 
 pytestmark = pytest.mark.spark
 

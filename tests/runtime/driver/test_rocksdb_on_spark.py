@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from folders import orders, target, write_project
 from pyspark.sql import SparkSession
 
 from headwater import Project
 from headwater.runtime.driver.client_events import StoreDamaged
 from headwater.runtime.driver.events import Event
+from headwater.tests.runtime.driver.folders import orders, target, write_project
 
 PLUGIN = """
 import os

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commits import part, topic, topology
 
 from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.ir.topology import PluginRef, Settings
+from headwater.tests.runtime.driver.commits import part, topic, topology
 
 
 def test_error_that_nobody_foresaw_stops_the_others_too(tmp_path: Path) -> None:

@@ -14,12 +14,13 @@ from pathlib import Path
 
 import psutil
 import pytest
-import spending
-from processes import has_ended
-from spending import Run, outcome
-from strikes import ALIVE, Strike
-from test_kills import QUICK_START, assert_same
-from waiting import wait_until
+
+from headwater.tests.processes import has_ended
+from headwater.tests.runtime.driver import spending
+from headwater.tests.runtime.driver.spending import Run, outcome
+from headwater.tests.runtime.driver.strikes import ALIVE, Strike
+from headwater.tests.runtime.driver.test_kills import QUICK_START, assert_same
+from headwater.tests.waiting import wait_until
 
 pytestmark = pytest.mark.spark
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-import spending
-from spending import APPLICATION, Run, outcome
-from strikes import WITH_SNAPSHOTS, Strike
 
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
+from headwater.tests.runtime.driver import spending
+from headwater.tests.runtime.driver.spending import APPLICATION, Run, outcome
+from headwater.tests.runtime.driver.strikes import WITH_SNAPSHOTS, Strike
 
 SNAPSHOTS = """
 restore:

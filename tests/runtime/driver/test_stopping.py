@@ -11,9 +11,9 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from waiting import wait_until
 
 from headwater.runtime.driver.stopping import SAME_SECONDS, stopping
+from headwater.tests.waiting import wait_until
 
 TWICE = f"""
 import signal, threading

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from folders import SUMS_AND_COUNTS, orders, target, write_project
 
 from headwater import Project
+from headwater.tests.runtime.driver.folders import SUMS_AND_COUNTS, orders, target, write_project
 
 PRODUCTS = ["ax", "bow", "cup"]
 

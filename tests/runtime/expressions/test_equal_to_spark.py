@@ -6,11 +6,11 @@ from functools import cache
 
 import pyarrow as pa
 import pytest
-from beside_spark import Asked, compare
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from headwater.runtime.records.types import arrow_type
+from headwater.tests.runtime.expressions.beside_spark import Asked, compare
 
 pytestmark = pytest.mark.spark
 

@@ -8,8 +8,9 @@ from itertools import product
 
 import pyarrow as pa
 import pytest
-from beside_spark import Asked, compare
 from hypothesis import settings
+
+from headwater.tests.runtime.expressions.beside_spark import Asked, compare
 
 pytestmark = pytest.mark.spark
 

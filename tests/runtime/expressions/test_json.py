@@ -5,7 +5,6 @@ import re
 
 import pyarrow as pa
 import pytest
-from beside_spark import Asked, bits, compare, examples, listed
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from headwater.runtime.expressions.json.conversions import from_json, one_by_one
 from headwater.runtime.expressions.kernels import Batch
 from headwater.runtime.expressions.reading import node_of
 from headwater.runtime.records.types import parse_columns
+from headwater.tests.runtime.expressions.beside_spark import Asked, bits, compare, examples, listed
 
 COLUMNS = [
     "v bigint, s string, d double, b boolean",

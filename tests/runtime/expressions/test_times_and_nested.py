@@ -9,11 +9,11 @@ from functools import cache
 
 import pyarrow as pa
 import pytest
-from beside_spark import Asked, compare, examples
 from hypothesis import settings
 from hypothesis import strategies as st
 
 from headwater.runtime.records.types import arrow_type
+from headwater.tests.runtime.expressions.beside_spark import Asked, compare, examples
 
 pytestmark = pytest.mark.spark
 

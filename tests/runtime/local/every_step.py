@@ -10,14 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from local_application import LocalApplication
-
 from headwater import Project
 from headwater.runtime.chosen_plugins import ChosenPlugins
 from headwater.runtime.generated_code import topology_beside
 from headwater.runtime.ir.topology import Topology
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.query.stores import StoreQuery
+from headwater.tests.runtime.local.local_application import LocalApplication
 
 PROJECT = Path(__file__).with_name("every_step_project")
 VISITORS, CITIES, PAGES = ("ann", "bob", "dan", "fay"), ("here", "there", "rome"), "xyz"

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from local_application import PROJECT, LocalApplication, Part, assert_caught_up, part
-
 from headwater.runtime.chosen_plugins import ChosenPlugins
 from headwater.runtime.cluster.local import LocalCluster
 from headwater.runtime.driver.results import RunResults
@@ -26,6 +24,7 @@ from headwater.runtime.ir.windows import Window
 from headwater.runtime.log.placed_log import PlacedLog
 from headwater.runtime.log.state import LogState
 from headwater.runtime.query.stores import StoreQuery
+from headwater.tests.runtime.local.local_application import PROJECT, LocalApplication, Part, assert_caught_up, part
 
 SEEDS = f"{PROJECT}-seed"
 AGGREGATES = (Agg("n", "count"), Agg("s", "sum", "x", "bigint"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pyarrow as pa
-from local_application import APPLICATION, part
 
 from headwater.runtime import (
     Agg,
@@ -25,6 +24,7 @@ from headwater.runtime import (
 )
 from headwater.runtime.records.keys import encode_keys, partition_of
 from headwater.runtime.records.schema import key_columns
+from headwater.tests.runtime.local.local_application import APPLICATION, part
 
 LEFT, RIGHT = 3, 2
 ORDERS = Topic("orders", LEFT, "o bigint", "c string, n bigint")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from local_application import APPLICATION, PROJECT, LocalApplication, part
-
 from headwater.runtime.engine.operators.aggregations import Aggregate
 from headwater.runtime.engine.operators.joins import GlobalJoin, StreamTableJoin
 from headwater.runtime.engine.operators.operator import Flow
@@ -12,6 +10,7 @@ from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ir.topology import Agg, GlobalTable, Store, Topic
 from headwater.runtime.query.stores import StoreQuery
 from headwater.runtime.state.lmdb.store import LmdbBackend
+from headwater.tests.runtime.local.local_application import APPLICATION, PROJECT, LocalApplication, part
 
 PARTITIONS = 2
 RECORDS = 40

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
-from sparse_log import SparseLog
 
 from headwater.runtime.cluster.local import LocalCluster, LocalJob, Step
 from headwater.runtime.driver.cluster import EpochJob
@@ -34,6 +33,7 @@ from headwater.runtime.records.schema import key_columns, topic_schema, value_co
 from headwater.runtime.records.types import Kind
 from headwater.runtime.tasks.measured import TaskOutcome, Trouble
 from headwater.runtime.tasks.plan import EpochPlan
+from headwater.tests.runtime.local.sparse_log import SparseLog
 
 LOGS: Mapping[str, Callable[..., Log]] = {
     "embedded": lambda path: EmbeddedLog(path),

@@ -8,16 +8,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from local_application import PROJECT, Part, part
-from recomputed_project import COUNT, SUM, RecomputedProject, temporary
-from summing import OTHERS, PARTITIONS, TOTALS, WORDS
-
 from headwater.runtime.chosen_plugins import ChosenPlugins
 from headwater.runtime.driver.results import RunResults
 from headwater.runtime.engine.operators.aggregations import Aggregate
 from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ir.topology import StepText, Topic, Topology
 from headwater.runtime.query.stores import StoreQuery
+from headwater.tests.runtime.local.local_application import PROJECT, Part, part
+from headwater.tests.runtime.local.recomputed_project import COUNT, SUM, RecomputedProject, temporary
+from headwater.tests.runtime.local.summing import OTHERS, PARTITIONS, TOTALS, WORDS
 
 STORE = replace(TOTALS, aggregates=(COUNT, SUM))
 READS = {"copies": "words", "sums": "others", "again": "copied", "late": "sums"}

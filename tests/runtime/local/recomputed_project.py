@@ -13,8 +13,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
-from local_application import PROJECT, LocalApplication, Part, assert_caught_up, part
-from summing import FLOW, PARTITIONS, WORDS
 
 from headwater.runtime.chosen_plugins import ChosenPlugins
 from headwater.runtime.cluster.local import LocalCluster, Step
@@ -28,6 +26,8 @@ from headwater.runtime.log.placed_log import PlacedLog
 from headwater.runtime.log.state import LogState
 from headwater.runtime.query.stores import StoreQuery
 from headwater.runtime.records.keys import encode_keys, partition_of
+from headwater.tests.runtime.local.local_application import PROJECT, LocalApplication, Part, assert_caught_up, part
+from headwater.tests.runtime.local.summing import FLOW, PARTITIONS, WORDS
 
 COUNT = Agg("n", "count")
 SUM = Agg("s", "sum", "x", "bigint")

@@ -8,9 +8,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from local_application import PROJECT, LocalApplication, assert_caught_up, part
-from summing import PARTITIONS, TOTALS
-
 from headwater.runtime.cluster.local import LocalCluster
 from headwater.runtime.driver.results import RunResults
 from headwater.runtime.driver.runs import run_topologies
@@ -18,6 +15,8 @@ from headwater.runtime.engine.operators.aggregations import Aggregate
 from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ir.topology import PluginRef, Topic, Topology
 from headwater.runtime.log.placed_log import PlacedLog
+from headwater.tests.runtime.local.local_application import PROJECT, LocalApplication, assert_caught_up, part
+from headwater.tests.runtime.local.summing import PARTITIONS, TOTALS
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from local_application import WHOLE
+
+from headwater.tests.runtime.local.local_application import WHOLE
 
 
 def streams_in_cuts(streams: int) -> list[Any]:

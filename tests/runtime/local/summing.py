@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from local_application import LocalApplication, part
-
 from headwater.runtime.engine.operators.aggregations import Aggregate
 from headwater.runtime.engine.operators.operator import Flow
 from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ir.topology import Agg, Store, Topic
+from headwater.tests.runtime.local.local_application import LocalApplication, part
 
 PARTITIONS = 4
 WORDS = Topic("words", PARTITIONS, "k string", "x bigint")

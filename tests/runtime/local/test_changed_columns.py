@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from local_application import APPLICATION, PROJECT, WHOLE, LocalApplication, Part, Stopping, part
 
 from headwater.runtime.driver import upkeep as cleaning
 from headwater.runtime.engine.operators.joins import GlobalJoin
@@ -22,6 +21,15 @@ from headwater.runtime.log.cleaning.compaction import Limits
 from headwater.runtime.log.errors import TopicChangedError
 from headwater.runtime.log.state import LogState
 from headwater.runtime.query.topics import TopicReader
+from headwater.tests.runtime.local.local_application import (
+    APPLICATION,
+    PROJECT,
+    WHOLE,
+    LocalApplication,
+    Part,
+    Stopping,
+    part,
+)
 
 Make = Callable[..., LocalApplication]
 Row = Mapping[str, Any]

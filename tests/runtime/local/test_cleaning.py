@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from summing import PARTITIONS, WHOLE_SUMS, WORDS, fed, last_sums, summed
-
 from headwater.runtime.driver.client_events import CopiesRemoved
 from headwater.runtime.driver.events import Event
+from headwater.tests.runtime.local.summing import PARTITIONS, WHOLE_SUMS, WORDS, fed, last_sums, summed
 
 
 class Seen:

@@ -7,9 +7,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from joining import KNOWN, NAMED, NAMES, PARTITIONS, WORDS, fed, named, rows_of
-from local_application import APPLICATION, LocalApplication, part
-from test_rebalance import Story, sticky
 
 from headwater.runtime.driver import upkeep as cleaning
 from headwater.runtime.driver.client_events import StoreOutdated, StoreRestored
@@ -21,6 +18,9 @@ from headwater.runtime.ir.topology import PluginRef, Topic
 from headwater.runtime.log.cleaning.compaction import Limits
 from headwater.runtime.log.state import LogState
 from headwater.runtime.records.schema import changelog_topic
+from headwater.tests.runtime.local.joining import KNOWN, NAMED, NAMES, PARTITIONS, WORDS, fed, named, rows_of
+from headwater.tests.runtime.local.local_application import APPLICATION, LocalApplication, part
+from headwater.tests.runtime.local.test_rebalance import Story, sticky
 
 Make = Callable[..., LocalApplication]
 PAIRS = Topic("pairs", PARTITIONS, "k string", "x bigint, name string", writer=APPLICATION)

@@ -12,16 +12,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import every_step
 import pytest
-from test_rebalance import Story
-from test_snapshots import Requests
 
 from headwater.runtime.cluster.local import LocalCluster
 from headwater.runtime.driver.client_events import ClientLost, StoreRestoring
 from headwater.runtime.ir.topology import Assignment, PluginRef
 from headwater.runtime.log.state import LogState
 from headwater.runtime.task_id import StoreId
+from headwater.tests.runtime.local import every_step
+from headwater.tests.runtime.local.test_rebalance import Story
+from headwater.tests.runtime.local.test_snapshots import Requests
 
 MOMENTS, MORE = 32, 6
 STORES, PARTITIONS = 16, 2

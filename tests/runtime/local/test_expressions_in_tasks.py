@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from local_application import APPLICATION, LocalApplication, Part
 
 from headwater.runtime import Aggregate, Pipe, Settle, Sink, Source, Table, subtopology
 from headwater.runtime.ir.topology import Agg, Store, Topic
 from headwater.runtime.records.types import Kind
+from headwater.tests.runtime.local.local_application import APPLICATION, LocalApplication, Part
 
 NUMBERS = Topic("numbers", 1, "k string", "x int, y double")
 OUT = Topic("out", 1, "k string", "x int", writer=APPLICATION)

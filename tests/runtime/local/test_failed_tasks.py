@@ -7,9 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from shutil import rmtree
 
-from summing import RECORDS, fed, last_sums, summed
-from test_rebalance import Story, whole
-
 from headwater.runtime.cluster.local import LocalCluster, LocalJob
 from headwater.runtime.driver.cluster import EpochJob
 from headwater.runtime.driver.events import EpochCommitted, TaskFailed
@@ -20,6 +17,8 @@ from headwater.runtime.restore.links import LocalLink, StateLink
 from headwater.runtime.restore.requests import StateRequest, StateResponse, StoreResponse
 from headwater.runtime.tasks.measured import TaskOutcome, Trouble
 from headwater.runtime.tasks.plan import EpochPlan
+from headwater.tests.runtime.local.summing import RECORDS, fed, last_sums, summed
+from headwater.tests.runtime.local.test_rebalance import Story, whole
 
 
 class DamagingJob(LocalJob):

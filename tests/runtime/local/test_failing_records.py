@@ -8,8 +8,6 @@ from dataclasses import replace
 from io import StringIO
 
 import pytest
-from local_application import APPLICATION, LocalApplication, Part, part
-from summing import PARTITIONS, TOTALS, WORDS
 
 from headwater.readable_text import visible
 from headwater.runtime import subtopology
@@ -27,6 +25,8 @@ from headwater.runtime.ir.functions import PythonCode, PythonFunction, Udf
 from headwater.runtime.ir.topology import Agg, Store, Topic, dead_letter_topic
 from headwater.runtime.ir.windows import Window
 from headwater.runtime.task_id import TaskId
+from headwater.tests.runtime.local.local_application import APPLICATION, LocalApplication, Part, part
+from headwater.tests.runtime.local.summing import PARTITIONS, TOTALS, WORDS
 
 MOST = 2**63 - 1
 AT = "topologies/t.yml:7"

@@ -8,9 +8,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from local_application import PROJECT, LocalApplication, Part, part
-from summing import FLOW, PARTITIONS, WORDS, fed, last_sums, summed
-from test_rebalance import Story, sticky
 
 from headwater.runtime.cluster.local import LocalCluster
 from headwater.runtime.driver.client_events import StoreDamaged, StoreRestored, StoreRestoring, TasksPlaced
@@ -25,6 +22,9 @@ from headwater.runtime.placing.place import Client
 from headwater.runtime.restore import client_stores, global_tables
 from headwater.runtime.restore.links import LocalLink, StateLink
 from headwater.runtime.restore.requests import StateRequest, StateResponse
+from headwater.tests.runtime.local.local_application import PROJECT, LocalApplication, Part, part
+from headwater.tests.runtime.local.summing import FLOW, PARTITIONS, WORDS, fed, last_sums, summed
+from headwater.tests.runtime.local.test_rebalance import Story, sticky
 
 APPENDS = 8
 CITIES = Topic("cities", 2, "k string", "city string")

@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from local_application import Stopping
-from recomputed_project import MAX, Definition, RecomputedProject
 
 from headwater.runtime.driver.runs import changes_at_start
 from headwater.runtime.ir.windows import Window
 from headwater.runtime.log.places import Places
+from headwater.tests.runtime.local.local_application import Stopping
+from headwater.tests.runtime.local.recomputed_project import MAX, Definition, RecomputedProject
 
 FIRST, MORE = range(20), range(20, 40)
 

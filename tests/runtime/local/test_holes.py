@@ -7,7 +7,14 @@ from shutil import rmtree
 
 import pyarrow as pa
 import pytest
-from joining import (
+
+from headwater.runtime.log.commit.external_records import EXTERNAL_LANE, AppendRecord
+from headwater.runtime.log.state import LogState
+from headwater.runtime.query.rows import GlobalQuery
+from headwater.runtime.query.topics import TopicReader, read_table
+from headwater.runtime.records.schema import changelog_topic, topic_schema
+from headwater.runtime.task_id import TaskKey
+from headwater.tests.runtime.local.joining import (
     CITIES,
     KNOWN,
     NAMED,
@@ -24,14 +31,7 @@ from joining import (
     rows_of,
     summed,
 )
-from local_application import APPLICATION, LocalApplication
-
-from headwater.runtime.log.commit.external_records import EXTERNAL_LANE, AppendRecord
-from headwater.runtime.log.state import LogState
-from headwater.runtime.query.rows import GlobalQuery
-from headwater.runtime.query.topics import TopicReader, read_table
-from headwater.runtime.records.schema import changelog_topic, topic_schema
-from headwater.runtime.task_id import TaskKey
+from headwater.tests.runtime.local.local_application import APPLICATION, LocalApplication
 
 
 def holes(app: LocalApplication, application: str, topic: str) -> int:

@@ -10,9 +10,6 @@ from pathlib import Path
 
 import pyarrow.compute as pc
 import pytest
-from recomputed_project import MAX, Definition, RecomputedProject, begun_project
-from test_rebalance import Story
-from waiting import wait_until
 
 from headwater.cli.printing.results import show_run
 from headwater.runtime.cluster.local import Batches, LocalCluster
@@ -30,6 +27,9 @@ from headwater.runtime.driver.rebuild import Passes, Rebuild
 from headwater.runtime.driver.results import ApplicationResult
 from headwater.runtime.driver.runs import changes_at_start
 from headwater.runtime.ir.topology import Settings, Topology
+from headwater.tests.runtime.local.recomputed_project import MAX, Definition, RecomputedProject, begun_project
+from headwater.tests.runtime.local.test_rebalance import Story
+from headwater.tests.waiting import wait_until
 
 CHANGED = replace(Definition(), aggregates=(*Definition().aggregates, MAX))
 

@@ -13,13 +13,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from local_application import LocalApplication, Part
-from summing import PARTITIONS, RECORDS, WHOLE_SUMS, fed, last_sums, summed, summed_by_text
 
 from headwater.runtime.driver.events import EpochCommitted, Event, LineageNotSent, StatusTaken
 from headwater.runtime.engine.steps import PythonStep, Steps
 from headwater.runtime.observe import lineage
 from headwater.runtime.observe.lineage import reporting_lineage
+from headwater.tests.runtime.local.local_application import LocalApplication, Part
+from headwater.tests.runtime.local.summing import (
+    PARTITIONS,
+    RECORDS,
+    WHOLE_SUMS,
+    fed,
+    last_sums,
+    summed,
+    summed_by_text,
+)
 
 SCHEMA = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent"
 

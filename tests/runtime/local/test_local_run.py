@@ -7,8 +7,17 @@ import threading
 from dataclasses import replace
 
 import pytest
-from local_application import LocalApplication, Stopping, part
-from summing import (
+
+from headwater.runtime.cluster.local import LocalCluster
+from headwater.runtime.driver import loop
+from headwater.runtime.driver.client_events import ClientLost
+from headwater.runtime.driver.events import EpochCommitted, Event, Observer
+from headwater.runtime.driver.runs import run_topologies
+from headwater.runtime.engine.operators.topics import Sink, Source
+from headwater.runtime.log.inspection.verification import Verification
+from headwater.runtime.log.placed_log import PlacedLog
+from headwater.tests.runtime.local.local_application import LocalApplication, Stopping, part
+from headwater.tests.runtime.local.summing import (
     COPIED,
     OTHERS,
     PARTITIONS,
@@ -23,15 +32,6 @@ from summing import (
     summed,
     summed_by_text,
 )
-
-from headwater.runtime.cluster.local import LocalCluster
-from headwater.runtime.driver import loop
-from headwater.runtime.driver.client_events import ClientLost
-from headwater.runtime.driver.events import EpochCommitted, Event, Observer
-from headwater.runtime.driver.runs import run_topologies
-from headwater.runtime.engine.operators.topics import Sink, Source
-from headwater.runtime.log.inspection.verification import Verification
-from headwater.runtime.log.placed_log import PlacedLog
 
 
 class Doing:

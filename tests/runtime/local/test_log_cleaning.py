@@ -11,26 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from joining import (
-    CITIES,
-    KNOWN,
-    NAMED,
-    NAMES,
-    PLACES,
-    RECORDS,
-    SEEDS,
-    SUMS,
-    TOTALS,
-    WORDS,
-    fed,
-    found,
-    named,
-    rows_of,
-    summed,
-)
-from local_application import APPLICATION, LocalApplication, part
-from summing import WHOLE_SUMS, last_sums, summed_by_text
-from summing import fed as fed_sums
 
 from headwater.runtime.driver import upkeep as cleaning
 from headwater.runtime.driver.client_events import LogCleaned, RecordsHeldBack, UpkeepFailed
@@ -53,6 +33,26 @@ from headwater.runtime.log.state import LogState
 from headwater.runtime.query.rows import GlobalQuery
 from headwater.runtime.query.topics import TopicReader
 from headwater.runtime.records.schema import changelog_topic
+from headwater.tests.runtime.local.joining import (
+    CITIES,
+    KNOWN,
+    NAMED,
+    NAMES,
+    PLACES,
+    RECORDS,
+    SEEDS,
+    SUMS,
+    TOTALS,
+    WORDS,
+    fed,
+    found,
+    named,
+    rows_of,
+    summed,
+)
+from headwater.tests.runtime.local.local_application import APPLICATION, LocalApplication, part
+from headwater.tests.runtime.local.summing import WHOLE_SUMS, last_sums, summed_by_text
+from headwater.tests.runtime.local.summing import fed as fed_sums
 
 Make = Callable[..., LocalApplication]
 

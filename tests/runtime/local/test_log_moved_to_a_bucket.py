@@ -8,16 +8,16 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from local_application import LocalApplication
 from obstore.store import LocalStore, S3Store
-from s3_server import BUCKET, S3Server
-from summing import PARTITIONS, RECORDS, SUMS, WORDS, fed, last_sums, summed_by_text
 
 from headwater.runtime.driver import stopping as purging
 from headwater.runtime.ir.topology import PluginRef
 from headwater.runtime.log.inspection.copying import copy_log
 from headwater.runtime.log.inspection.verification import Verification
 from headwater.runtime.log.state_parts import folded as folding
+from headwater.tests.runtime.local.local_application import LocalApplication
+from headwater.tests.runtime.local.summing import PARTITIONS, RECORDS, SUMS, WORDS, fed, last_sums, summed_by_text
+from headwater.tests.s3_server import BUCKET, S3Server
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
-from local_application import APPLICATION, LocalApplication
-from summing import PARTITIONS, RECORDS, SUM_OF_ONE, SUMS, WHOLE_SUMS, WORDS, fed, last_sums, summed
 
 from headwater.runtime.driver.client_events import ForeignStoresWiped
 from headwater.runtime.driver.events import Event
 from headwater.runtime.ir.topology import Settings
+from headwater.tests.runtime.local.local_application import APPLICATION, LocalApplication
+from headwater.tests.runtime.local.summing import (
+    PARTITIONS,
+    RECORDS,
+    SUM_OF_ONE,
+    SUMS,
+    WHOLE_SUMS,
+    WORDS,
+    fed,
+    last_sums,
+    summed,
+)
 
 Make = Callable[..., LocalApplication]
 

@@ -8,11 +8,7 @@ from dataclasses import replace
 from urllib.request import urlopen
 
 import pytest
-from dashboard import expressions, metrics
-from local_application import FailingCluster, LocalApplication, Moving
 from prometheus_client.parser import text_string_to_metric_families
-from sampled import sampled
-from summing import PARTITIONS, RECORDS, SUMS, WHOLE_SUMS, fed, last_sums, passed_through, summed
 
 from headwater.runtime.cluster.local import LocalCluster
 from headwater.runtime.driver.counters import EPOCH_PHASES
@@ -21,6 +17,19 @@ from headwater.runtime.driver.status import run_figures
 from headwater.runtime.ir.topology import Assignment, PluginRef
 from headwater.runtime.log.state import LogState
 from headwater.runtime.observe.metrics import FAMILIES, serving
+from headwater.tests.runtime.local.local_application import FailingCluster, LocalApplication, Moving
+from headwater.tests.runtime.local.summing import (
+    PARTITIONS,
+    RECORDS,
+    SUMS,
+    WHOLE_SUMS,
+    fed,
+    last_sums,
+    passed_through,
+    summed,
+)
+from headwater.tests.runtime.metrics.dashboard import expressions, metrics
+from headwater.tests.sampled import sampled
 
 Series = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 

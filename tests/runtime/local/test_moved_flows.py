@@ -8,10 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ended_process import ended_at_commit
-from local_application import Stopping
-from moved_project import BEFORE, Layout, MovedProject, moved_from_the_start
-from test_rebalance import Story
 
 from headwater.runtime.changes.model import Verdict
 from headwater.runtime.driver.client_events import StoreRestored
@@ -20,6 +16,10 @@ from headwater.runtime.driver.runs import changes_at_start
 from headwater.runtime.log.inspection.verification import Verification
 from headwater.runtime.log.placed_log import PLACES
 from headwater.runtime.log.places import Places
+from headwater.tests.runtime.local.ended_process import ended_at_commit
+from headwater.tests.runtime.local.local_application import Stopping
+from headwater.tests.runtime.local.moved_project import BEFORE, Layout, MovedProject, moved_from_the_start
+from headwater.tests.runtime.local.test_rebalance import Story
 
 FIRST, MORE, LAST = range(20), range(20, 40), range(40, 50)
 MOVED = {"one": ("sums",), "two": ("late", "copies"), "reader": ("again",)}

@@ -12,17 +12,17 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from local_application import LocalApplication
-from s3_proxy import CUT, LOSE, Proxy, Refusal, proxy
-from s3_server import S3Server
-from summing import PARTITIONS, RECORDS, SUMS, fed, summed, summed_by_text
-from test_random_runs import IN_ORDER, sums_in_order
-from waiting import wait_until
 
 from headwater.runtime.cluster.local import LocalCluster
 from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.ir.topology import PluginRef
 from headwater.runtime.log.object_store import objects
+from headwater.tests.runtime.local.local_application import LocalApplication
+from headwater.tests.runtime.local.summing import PARTITIONS, RECORDS, SUMS, fed, summed, summed_by_text
+from headwater.tests.runtime.local.test_random_runs import IN_ORDER, sums_in_order
+from headwater.tests.s3_proxy import CUT, LOSE, Proxy, Refusal, proxy
+from headwater.tests.s3_server import S3Server
+from headwater.tests.waiting import wait_until
 
 
 @pytest.fixture

@@ -9,9 +9,6 @@ from pathlib import Path
 
 import lmdb
 import pytest
-from local_application import LocalApplication
-from summing import PARTITIONS, RECORDS, SUMS, WHOLE_SUMS, fed, last_sums, summed
-from test_rebalance import Story
 
 from headwater.runtime.cluster.local import LocalCluster, LocalJob
 from headwater.runtime.driver.client_events import ClientJoined, ClientLost
@@ -26,6 +23,9 @@ from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.state.process_file import Owner, ProcessFile
 from headwater.runtime.tasks.measured import TaskOutcome
 from headwater.runtime.tasks.plan import EpochPlan
+from headwater.tests.runtime.local.local_application import LocalApplication
+from headwater.tests.runtime.local.summing import PARTITIONS, RECORDS, SUMS, WHOLE_SUMS, fed, last_sums, summed
+from headwater.tests.runtime.local.test_rebalance import Story
 
 
 class Noting(LocalJob):

@@ -9,10 +9,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from local_application import LocalApplication
-from summing import PARTITIONS, WHOLE_SUMS, WORDS, fed, last_sums, summed
-from test_rebalance import Story, whole
-from waiting import wait_until
 
 from headwater.runtime.cluster.local import LocalCluster
 from headwater.runtime.driver import stopping as pausing
@@ -20,6 +16,10 @@ from headwater.runtime.driver.events import ApplicationPaused, ApplicationResume
 from headwater.runtime.driver.results import RunResults
 from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.driver.status import RunStatus
+from headwater.tests.runtime.local.local_application import LocalApplication
+from headwater.tests.runtime.local.summing import PARTITIONS, WHOLE_SUMS, WORDS, fed, last_sums, summed
+from headwater.tests.runtime.local.test_rebalance import Story, whole
+from headwater.tests.waiting import wait_until
 
 APPLICATION = "test-app"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from local_application import APPLICATION, LocalApplication
-from summing import PARTITIONS, RECORDS, WHOLE_SUMS, fed, last_sums, summed_by_text
 
 from headwater.runtime.driver import stopping as purging
 from headwater.runtime.log.state import LogState
+from headwater.tests.runtime.local.local_application import APPLICATION, LocalApplication
+from headwater.tests.runtime.local.summing import PARTITIONS, RECORDS, WHOLE_SUMS, fed, last_sums, summed_by_text
 
 BY_TEXT = "by_text"
 

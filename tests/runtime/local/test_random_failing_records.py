@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from local_application import APPLICATION, LocalApplication, part
-from summing import FLOW, PARTITIONS, TOTALS, WORDS
 
 from headwater.runtime.engine.operators.aggregations import Aggregate
 from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ir.topology import Topic, dead_letter_topic
+from headwater.tests.runtime.local.local_application import APPLICATION, LocalApplication, part
+from headwater.tests.runtime.local.summing import FLOW, PARTITIONS, TOTALS, WORDS
 
 LETTERS = dead_letter_topic("t_words_dead_letter", WORDS, APPLICATION)
 SUMS = Topic("sums", PARTITIONS, "k string", "n bigint, s bigint", writer=APPLICATION)

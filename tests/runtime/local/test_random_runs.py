@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from local_application import LocalApplication
-from summing import PARTITIONS, RECORDS, SUMS, fed, summed, summed_by_text
 
 from headwater.runtime.ir.topology import Assignment, PluginRef
+from headwater.tests.runtime.local.local_application import LocalApplication
+from headwater.tests.runtime.local.summing import PARTITIONS, RECORDS, SUMS, fed, summed, summed_by_text
 
 
 def sums_in_order(app: LocalApplication) -> dict[str, list[tuple[int, int]]]:

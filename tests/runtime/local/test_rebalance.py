@@ -11,8 +11,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from local_application import LocalApplication
-from summing import PARTITIONS, RECORDS, SUMS, WHOLE_SUMS, fed, last_sums, summed
 
 from headwater.runtime.cluster.local import LocalCluster
 from headwater.runtime.driver import group, member
@@ -31,6 +29,8 @@ from headwater.runtime.log.commit.records import AssignmentRecord
 from headwater.runtime.placing import place
 from headwater.runtime.placing.place import Client
 from headwater.runtime.state.directory import StateDirectory
+from headwater.tests.runtime.local.local_application import LocalApplication
+from headwater.tests.runtime.local.summing import PARTITIONS, RECORDS, SUMS, WHOLE_SUMS, fed, last_sums, summed
 
 
 class Story:

@@ -6,8 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from local_application import Stopping
-from recomputed_project import MAX, Definition, RecomputedProject, begun_project
 
 from headwater.api.runs import StillRunningError, check_not_running
 from headwater.runtime.driver.events import ApplicationStarted, EpochCommitted, Event
@@ -15,6 +13,8 @@ from headwater.runtime.log.inspection.verification import Verification
 from headwater.runtime.log.placed_log import PLACES
 from headwater.runtime.progress.resets import plan_application_removal, remove
 from headwater.runtime.tasks.errors import LockError
+from headwater.tests.runtime.local.local_application import Stopping
+from headwater.tests.runtime.local.recomputed_project import MAX, Definition, RecomputedProject, begun_project
 
 CHANGED = replace(Definition(), aggregates=(*Definition().aggregates, MAX))
 

@@ -12,12 +12,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from ended_process import ProcessEnded, ended_at_commit
-from local_application import Stopping
-from recomputed_project import COUNT, MAX, SUM, Definition, RecomputedProject, begun_project, result_from_the_start
-from sampled import sampled
-from test_rebalance import Story
-from waiting import wait_until
 
 from headwater.runtime.changes.model import Verdict
 from headwater.runtime.driver import rebuild as recomputing
@@ -36,6 +30,20 @@ from headwater.runtime.log.inspection.verification import Verification
 from headwater.runtime.log.placed_log import PLACES
 from headwater.runtime.log.places import Places
 from headwater.runtime.progress.resets import refresh_fully
+from headwater.tests.runtime.local.ended_process import ProcessEnded, ended_at_commit
+from headwater.tests.runtime.local.local_application import Stopping
+from headwater.tests.runtime.local.recomputed_project import (
+    COUNT,
+    MAX,
+    SUM,
+    Definition,
+    RecomputedProject,
+    begun_project,
+    result_from_the_start,
+)
+from headwater.tests.runtime.local.test_rebalance import Story
+from headwater.tests.sampled import sampled
+from headwater.tests.waiting import wait_until
 
 
 @pytest.fixture

@@ -5,9 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from renamed_project import Names, RenamedProject, begun, undisturbed_results
-from summing import PARTITIONS
-from test_rebalance import Story
 
 from headwater.runtime.driver.client_events import StoreRestored
 from headwater.runtime.driver.events import EpochCommitted
@@ -18,6 +15,9 @@ from headwater.runtime.log.placed_log import PlacedLog
 from headwater.runtime.log.state import LogState
 from headwater.runtime.progress.committer import Committer
 from headwater.runtime.state.directory import StateDirectory
+from headwater.tests.runtime.local.renamed_project import Names, RenamedProject, begun, undisturbed_results
+from headwater.tests.runtime.local.summing import PARTITIONS
+from headwater.tests.runtime.local.test_rebalance import Story
 
 
 @pytest.fixture

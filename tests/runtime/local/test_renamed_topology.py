@@ -8,9 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from renamed_project import Names, RenamedProject, begun, undisturbed_results
-from summing import PARTITIONS
-from test_rebalance import Story
 
 from headwater.runtime.driver.client_events import StoreRestored
 from headwater.runtime.driver.events import EpochCommitted
@@ -20,6 +17,9 @@ from headwater.runtime.log.log import CommitStore
 from headwater.runtime.log.placed_log import PLACES, PlacedLog
 from headwater.runtime.log.state import LogState
 from headwater.runtime.log.state_parts import folded as folding
+from headwater.tests.runtime.local.renamed_project import Names, RenamedProject, begun, undisturbed_results
+from headwater.tests.runtime.local.summing import PARTITIONS
+from headwater.tests.runtime.local.test_rebalance import Story
 
 RENAMED = Names(writer="renamed")
 

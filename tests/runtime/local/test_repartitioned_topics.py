@@ -9,11 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ended_process import ended_at_commit
-from fed_project import SEEDS, FedProject, Shape
-from local_application import Stopping
-from test_rebalance import Story
-from waiting import wait_until
 
 from headwater.runtime.changes.model import Verdict
 from headwater.runtime.driver.events import EpochCommitted, RecomputationBegun, ResultSwitched, TopicRepartitioned
@@ -26,6 +21,11 @@ from headwater.runtime.log.cleaning.deletions import Policy
 from headwater.runtime.log.cleaning.readers import Readers, declared_readers
 from headwater.runtime.log.inspection.verification import Verification
 from headwater.runtime.log.places import Places
+from headwater.tests.runtime.local.ended_process import ended_at_commit
+from headwater.tests.runtime.local.fed_project import SEEDS, FedProject, Shape
+from headwater.tests.runtime.local.local_application import Stopping
+from headwater.tests.runtime.local.test_rebalance import Story
+from headwater.tests.waiting import wait_until
 
 FIRST = [(f"k{n % 9}", n, 100 + 3 * n) for n in range(40)]
 LATE = [(f"k{n % 5}", 7 * n, 60 + 11 * n) for n in range(25)]

@@ -10,10 +10,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from local_application import APPLICATION, PROJECT, LocalApplication
-from summing import PARTITIONS, RECORDS, SUMS, TOTALS, WHOLE_SUMS, WORDS, fed, last_sums, summed
-from test_global_loading import ALL_NAMED, cities, looked_up, with_cities
-from test_rebalance import Story
 
 from headwater.runtime.cluster.local import LocalCluster, LocalJob
 from headwater.runtime.driver.client_events import StoreDamaged
@@ -36,6 +32,20 @@ from headwater.runtime.restore.requests import StateRequest, StateResponse
 from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.tasks.measured import TaskOutcome
 from headwater.runtime.tasks.plan import EpochPlan
+from headwater.tests.runtime.local.local_application import APPLICATION, PROJECT, LocalApplication
+from headwater.tests.runtime.local.summing import (
+    PARTITIONS,
+    RECORDS,
+    SUMS,
+    TOTALS,
+    WHOLE_SUMS,
+    WORDS,
+    fed,
+    last_sums,
+    summed,
+)
+from headwater.tests.runtime.local.test_global_loading import ALL_NAMED, cities, looked_up, with_cities
+from headwater.tests.runtime.local.test_rebalance import Story
 
 Make = Callable[..., LocalApplication]
 SEEDS = f"{PROJECT}-seed"

@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from local_application import LocalApplication
-from summing import PARTITIONS, RECORDS, fed, last_sums, summed
 
 from headwater.runtime.ir.topology import PluginRef, Settings
 from headwater.runtime.log.commit.records import StoreSnapshot
 from headwater.runtime.log.state import LogState
 from headwater.runtime.state.restore_strategy import Load
+from headwater.tests.runtime.local.local_application import LocalApplication
+from headwater.tests.runtime.local.summing import PARTITIONS, RECORDS, fed, last_sums, summed
 
 DOCS = (Path(__file__).parents[3] / "docs" / "plugins.md").read_text()
 

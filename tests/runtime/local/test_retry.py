@@ -7,9 +7,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 
 import pytest
-from local_application import PROJECT, LocalApplication, assert_caught_up, part
-from summing import OTHERS, TOTALS, WORDS
-from test_failing_records import LETTERS, MOST, summed, sums
 
 from headwater.runtime.cluster.local import LocalCluster
 from headwater.runtime.driver.runs import run_topologies
@@ -25,6 +22,9 @@ from headwater.runtime.log.state import LogState
 from headwater.runtime.progress.resets import refresh_fully
 from headwater.runtime.query.topics import TopicReader
 from headwater.runtime.records.record_json import Record
+from headwater.tests.runtime.local.local_application import PROJECT, LocalApplication, assert_caught_up, part
+from headwater.tests.runtime.local.summing import OTHERS, TOTALS, WORDS
+from headwater.tests.runtime.local.test_failing_records import LETTERS, MOST, summed, sums
 
 SEEDS = "test-seed"
 

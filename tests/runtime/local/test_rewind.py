@@ -6,8 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from local_application import APPLICATION, PROJECT, LocalApplication, part
-from summing import COPIED, PARTITIONS, WORDS, summed
 
 from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.log.commit.records import EpochRecord
@@ -25,6 +23,8 @@ from headwater.runtime.progress.rewinding import (
     plan_rewind,
     rewind,
 )
+from headwater.tests.runtime.local.local_application import APPLICATION, PROJECT, LocalApplication, part
+from headwater.tests.runtime.local.summing import COPIED, PARTITIONS, WORDS, summed
 
 RECORDS = 30
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from recomputed_project import MAX, Definition, RecomputedProject
 
 from headwater.runtime.progress.rewinding import EARLIEST, Whence, plan_rewind, rewind
+from headwater.tests.runtime.local.recomputed_project import MAX, Definition, RecomputedProject
 
 
 @pytest.mark.parametrize("recomputed", [False, True])

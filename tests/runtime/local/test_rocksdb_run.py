@@ -10,16 +10,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from local_application import LocalApplication, Stopping
-from summing import PARTITIONS, RECORDS, SUMS, WHOLE_SUMS, WORDS, fed, last_sums, summed
-from test_rebalance import Story
-from test_snapshots import Requests
 
 from headwater.runtime.cluster.local import LocalCluster
 from headwater.runtime.driver.client_events import StoreRestored
 from headwater.runtime.driver.events import Event
 from headwater.runtime.ir.topology import PluginRef
 from headwater.runtime.state.rocksdb import databases
+from headwater.tests.runtime.local.local_application import LocalApplication, Stopping
+from headwater.tests.runtime.local.summing import PARTITIONS, RECORDS, SUMS, WHOLE_SUMS, WORDS, fed, last_sums, summed
+from headwater.tests.runtime.local.test_rebalance import Story
+from headwater.tests.runtime.local.test_snapshots import Requests
 
 
 @pytest.fixture

@@ -12,12 +12,6 @@ from pathlib import Path
 from zlib import crc32
 
 import pytest
-from disks import small_disk
-from local_application import LocalApplication
-from summing import PARTITIONS, RECORDS, TOTALS, WHOLE_SUMS, WORDS, fed, last_sums, summed
-from test_random_runs import IN_ORDER, sums_in_order
-from test_rebalance import Story, sticky
-from test_store_faults import EPOCHS, newer_copies, stores
 
 from headwater.errors import MachineError
 from headwater.runtime.cluster.local import LocalCluster
@@ -43,6 +37,12 @@ from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.state.lmdb.store import LmdbBackend, LmdbStore
 from headwater.runtime.state.process_file import Owner, ProcessFile
 from headwater.runtime.task_id import StoreId
+from headwater.tests.disks import small_disk
+from headwater.tests.runtime.local.local_application import LocalApplication
+from headwater.tests.runtime.local.summing import PARTITIONS, RECORDS, TOTALS, WHOLE_SUMS, WORDS, fed, last_sums, summed
+from headwater.tests.runtime.local.test_random_runs import IN_ORDER, sums_in_order
+from headwater.tests.runtime.local.test_rebalance import Story, sticky
+from headwater.tests.runtime.local.test_store_faults import EPOCHS, newer_copies, stores
 
 
 def with_snapshots(app: LocalApplication, **options: int) -> LocalApplication:

@@ -6,8 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from local_application import APPLICATION, PROJECT, LocalApplication, part
-from summing import COPIED, PARTITIONS, WORDS
 
 from headwater.runtime.changes.found import changes_of
 from headwater.runtime.changes.model import Verdict
@@ -15,6 +13,8 @@ from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ir.topology import Topology
 from headwater.runtime.log.state import LogState
 from headwater.runtime.progress.committed import Committed
+from headwater.tests.runtime.local.local_application import APPLICATION, PROJECT, LocalApplication, part
+from headwater.tests.runtime.local.summing import COPIED, PARTITIONS, WORDS
 
 RECORDS = 30
 

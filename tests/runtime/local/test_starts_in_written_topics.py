@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from moved_project import MovedProject
-from summing import PARTITIONS
 
 from headwater.runtime.changes.model import Verdict
 from headwater.runtime.driver.runs import changes_at_start
 from headwater.runtime.progress.rewinding import Whence, plan_rewind, rewind
+from headwater.tests.runtime.local.moved_project import MovedProject
+from headwater.tests.runtime.local.summing import PARTITIONS
 
 FIRST, MORE = range(20), range(20, 30)
 ALONE = {"one": ("copies", "sums")}

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from local_application import LocalApplication
-from summing import PARTITIONS, RECORDS, TOTALS, WHOLE_SUMS, fed, last_sums, summed
 
 from headwater.runtime.cluster.local import LocalCluster
 from headwater.runtime.driver import status_writer
@@ -16,6 +14,8 @@ from headwater.runtime.driver.events import EpochCommitted, Event
 from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.driver.status import ClientStatus, RunStatus, TaskStatus
 from headwater.runtime.ir.topology import Assignment, PluginRef
+from headwater.tests.runtime.local.local_application import LocalApplication
+from headwater.tests.runtime.local.summing import PARTITIONS, RECORDS, TOTALS, WHOLE_SUMS, fed, last_sums, summed
 
 APPLICATION = "test-app"
 

@@ -7,12 +7,12 @@ import threading
 
 import pyarrow as pa
 import pytest
-from local_application import LocalApplication
-from summing import PARTITIONS, RECORDS, fed, passed_through, summed
-from test_rebalance import Story, whole
 
 from headwater.runtime.driver.client_events import StoreRestoring
 from headwater.runtime.driver.events import ApplicationStopping, EpochCommitted, Event
+from headwater.tests.runtime.local.local_application import LocalApplication
+from headwater.tests.runtime.local.summing import PARTITIONS, RECORDS, fed, passed_through, summed
+from headwater.tests.runtime.local.test_rebalance import Story, whole
 
 
 class StopsWhileRestoring(Story):

@@ -10,9 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from local_application import LocalApplication
-from summing import PARTITIONS, RECORDS, SUMS, WHOLE_SUMS, fed, last_sums, summed
-from test_rebalance import Story
 
 from headwater.errors import HeadwaterError
 from headwater.runtime.cluster.local import LocalCluster
@@ -25,6 +22,9 @@ from headwater.runtime.restore.links import LocalLink, StateLink
 from headwater.runtime.restore.requests import WITHOUT_OPENING, StateRequest, StateResponse
 from headwater.runtime.state.lmdb.environment import process_environments
 from headwater.runtime.state.lmdb.store import LmdbStore
+from headwater.tests.runtime.local.local_application import LocalApplication
+from headwater.tests.runtime.local.summing import PARTITIONS, RECORDS, SUMS, WHOLE_SUMS, fed, last_sums, summed
+from headwater.tests.runtime.local.test_rebalance import Story
 
 CLIENT = "state/client-1"
 EPOCHS = RECORDS // 3

@@ -6,10 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-from local_application import PROJECT, Stopping
-from recomputed_project import RecomputedProject
-from renamed_project import Names, begun
-from test_rebalance import Story
 
 from headwater.runtime.changes.model import Verdict
 from headwater.runtime.driver.events import ApplicationStarted, EpochCommitted, Event, RecomputationBegun
@@ -18,6 +14,10 @@ from headwater.runtime.log.state import LogState
 from headwater.runtime.log.state_parts.parts import Snapshot
 from headwater.runtime.progress.resets import CommittedMeanwhileError, cancel_reset, refresh_fully, request_reset
 from headwater.runtime.progress.rewinding import EARLIEST, plan_rewind, rewind
+from headwater.tests.runtime.local.local_application import PROJECT, Stopping
+from headwater.tests.runtime.local.recomputed_project import RecomputedProject
+from headwater.tests.runtime.local.renamed_project import Names, begun
+from headwater.tests.runtime.local.test_rebalance import Story
 
 
 @pytest.fixture

@@ -5,14 +5,13 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
-from summing import fed, summed
-from test_rebalance import Story, sticky, whole
-
 from headwater.runtime.cluster.local import LocalCluster
 from headwater.runtime.driver.client_events import TasksPlaced
 from headwater.runtime.placing.place import Client
 from headwater.runtime.restore.links import LocalLink, StateLink
 from headwater.runtime.restore.requests import StateRequest, StateResponse
+from headwater.tests.runtime.local.summing import fed, summed
+from headwater.tests.runtime.local.test_rebalance import Story, sticky, whole
 
 
 class Gated(LocalCluster):

@@ -10,9 +10,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from conformance.driving import Compiled
-from local_application import APPLICATION, LocalApplication, Part, part
-from summing import FLOW, PARTITIONS, TOTALS, WORDS
 
 from headwater.benchmarks.suite.sides.large_records import FILES
 from headwater.runtime.engine.execution.node import Edges, TaskEpoch
@@ -20,6 +17,9 @@ from headwater.runtime.engine.operators.aggregations import Aggregate
 from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ingest.incoming import Incoming, from_table
 from headwater.runtime.ir.topology import Topic, dead_letter_topic
+from headwater.tests.conformance.driving import Compiled
+from headwater.tests.runtime.local.local_application import APPLICATION, LocalApplication, Part, part
+from headwater.tests.runtime.local.summing import FLOW, PARTITIONS, TOTALS, WORDS
 
 AT = "topologies/t.yml:9"
 SUMS = Topic("sums", PARTITIONS, "k string", "n bigint, s bigint", writer=APPLICATION)

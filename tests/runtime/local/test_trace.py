@@ -9,15 +9,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from disks import small_disk
-from local_application import LocalApplication
-from summing import PARTITIONS, RECORDS, WHOLE_SUMS, fed, last_sums, passed_through, summed, summed_by_text
 
 from headwater.runtime.cluster.local import LocalCluster
 from headwater.runtime.driver.counters import EPOCH_PHASES
 from headwater.runtime.driver.events import EpochCommitted, EpochTraced, Event, TraceNotWritten
 from headwater.runtime.driver.results import ApplicationResult
 from headwater.runtime.observe.tracing import Trace, recording_trace
+from headwater.tests.disks import small_disk
+from headwater.tests.runtime.local.local_application import LocalApplication
+from headwater.tests.runtime.local.summing import (
+    PARTITIONS,
+    RECORDS,
+    WHOLE_SUMS,
+    fed,
+    last_sums,
+    passed_through,
+    summed,
+    summed_by_text,
+)
 
 pytestmark = pytest.mark.usefixtures("at_once")
 

@@ -15,15 +15,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from disks import fill, small_disk
-from local_application import LocalApplication
-from summing import WHOLE_SUMS, fed, last_sums, summed
 
 from headwater.runtime.driver.events import EpochCommitted, Event
 from headwater.runtime.driver.results import ApplicationResult
 from headwater.runtime.ir.topology import PluginRef
 from headwater.runtime.log.inspection.verification import Verification
 from headwater.runtime.state.directory import OtherLogError
+from headwater.tests.disks import fill, small_disk
+from headwater.tests.runtime.local.local_application import LocalApplication
+from headwater.tests.runtime.local.summing import WHOLE_SUMS, fed, last_sums, summed
 
 DISK = 2 << 20
 NOBODY = 65534

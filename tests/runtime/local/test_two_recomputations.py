@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recomputed_project import MAX, Definition, RecomputedProject, begun_project
-from waiting import wait_until
 
 from headwater.runtime.driver.events import (
     ApplicationStopped,
@@ -23,6 +21,8 @@ from headwater.runtime.driver.events import (
 from headwater.runtime.driver.results import RunResults
 from headwater.runtime.log.inspection.verification import Verification
 from headwater.runtime.progress.resets import refresh_fully
+from headwater.tests.runtime.local.recomputed_project import MAX, Definition, RecomputedProject, begun_project
+from headwater.tests.waiting import wait_until
 
 CHANGED = replace(Definition(), aggregates=(*Definition().aggregates, MAX))
 AGAIN = replace(Definition(), aggregates=(MAX,))

@@ -7,9 +7,6 @@ from dataclasses import replace
 from typing import ClassVar
 
 import pytest
-from local_application import APPLICATION, LocalApplication
-from summing import WHOLE_SUMS, fed, last_sums, summed, summed_by_text
-from test_rebalance import Story
 
 from headwater.runtime.cluster.local import LocalCluster, LocalJob
 from headwater.runtime.driver import removal
@@ -21,6 +18,9 @@ from headwater.runtime.log.state_parts import folded as folding
 from headwater.runtime.placing.place import Client
 from headwater.runtime.tasks.measured import TaskOutcome, Trouble
 from headwater.runtime.tasks.plan import EpochPlan
+from headwater.tests.runtime.local.local_application import APPLICATION, LocalApplication
+from headwater.tests.runtime.local.summing import WHOLE_SUMS, fed, last_sums, summed, summed_by_text
+from headwater.tests.runtime.local.test_rebalance import Story
 
 Make = Callable[..., LocalApplication]
 

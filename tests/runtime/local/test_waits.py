@@ -9,10 +9,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
-from local_application import PROJECT, LocalApplication, part
-from summing import PARTITIONS, TOTALS, WORDS
-from test_failing_records import AT, MOST
-from waiting import wait_until
 
 from headwater.runtime.cluster.local import LocalCluster
 from headwater.runtime.driver import waiting as other_runs
@@ -23,6 +19,10 @@ from headwater.runtime.engine.operators.aggregations import Aggregate
 from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ir.topology import Topic
 from headwater.runtime.task_id import TaskId
+from headwater.tests.runtime.local.local_application import PROJECT, LocalApplication, part
+from headwater.tests.runtime.local.summing import PARTITIONS, TOTALS, WORDS
+from headwater.tests.runtime.local.test_failing_records import AT, MOST
+from headwater.tests.waiting import wait_until
 
 WRITER, READER = f"{PROJECT}-writer", f"{PROJECT}-reader"
 SUMS = Topic("sums", PARTITIONS, "k string", "n bigint, s bigint", writer=WRITER)

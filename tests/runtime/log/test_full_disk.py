@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from disks import fill, small_disk
 
 from headwater import Project
 from headwater.cli.commands.init import command as init
@@ -18,6 +17,7 @@ from headwater.runtime.log.cleaning.compaction import Limits
 from headwater.runtime.log.commit.external_records import AppendRecord
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
+from headwater.tests.disks import fill, small_disk
 
 
 def save_snapshot(log: EmbeddedLog, data: bytes) -> None:

@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pytest
-from sparse_log import SparseLog
 
 from headwater.runtime.dataclass_json import from_json, to_json
 from headwater.runtime.log.cleaning.compaction import remaining
@@ -43,6 +42,7 @@ from headwater.runtime.log.ranges import LogRange, RangeReader, Rewritten, by_of
 from headwater.runtime.log.state import LogState
 from headwater.runtime.log.state_parts import folded
 from headwater.runtime.state.offset_checkpoint import log_has_commit
+from headwater.tests.runtime.local.sparse_log import SparseLog
 
 
 def renamed(path: Path) -> PlacedLog:

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from dashboard import DASHBOARD, expressions, metrics, shown
 
 from headwater.runtime.observe.metrics import FAMILIES
+from headwater.tests.runtime.metrics.dashboard import DASHBOARD, expressions, metrics, shown
 
 OF_PROMETHEUS = {"instance", "job"}
 

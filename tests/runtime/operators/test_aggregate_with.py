@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-from local_application import APPLICATION, WHOLE, LocalApplication, part
 
 from headwater.runtime.engine.operators.aggregations import AggregateWith
 from headwater.runtime.engine.operators.stateless import KeyBy, Select
@@ -15,6 +14,7 @@ from headwater.runtime.ir.functions import PythonCode, PythonFunction
 from headwater.runtime.ir.topology import Store, Topic
 from headwater.runtime.ir.windows import SessionWindow, Window
 from headwater.runtime.records.types import Kind
+from headwater.tests.runtime.local.local_application import APPLICATION, WHOLE, LocalApplication, part
 
 CODE = PythonCode(
     (

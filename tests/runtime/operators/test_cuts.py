@@ -8,7 +8,6 @@ from __future__ import annotations
 import random
 
 import pytest
-from local_application import part
 
 from headwater.runtime.engine.operators.aggregations import Aggregate
 from headwater.runtime.engine.operators.joins import StreamTableJoin
@@ -17,6 +16,7 @@ from headwater.runtime.engine.operators.tables import Table
 from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ir.topology import Agg, Store, Topic
 from headwater.runtime.ir.windows import Window
+from headwater.tests.runtime.local.local_application import part
 
 APP = "test-app"
 FACTS = Topic("facts", 3, "k string", "g string, h string, x double, i bigint")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from local_application import part
 
 from headwater.runtime.engine.operators.aggregations import Aggregate
 from headwater.runtime.engine.operators.stateless import KeyBy, Select
 from headwater.runtime.engine.operators.tables import Table
 from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ir.topology import Agg, Store, Topic
+from headwater.tests.runtime.local.local_application import part
 
 APP = "test-app"
 COLUMNS = "k double, l array<float>, s struct<x:double>"

@@ -8,8 +8,6 @@ from dataclasses import replace
 from operator import itemgetter
 
 import pytest
-from local_application import WHOLE, LocalApplication, Part, part
-from streams_in_cuts import streams_in_cuts
 
 from headwater.runtime import Materialize, subtopology
 from headwater.runtime.engine.operators.aggregations import Aggregate, AggregateSessions
@@ -17,6 +15,8 @@ from headwater.runtime.engine.operators.tables import FinalResults
 from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ir.topology import Agg, Store, Topic
 from headwater.runtime.ir.windows import SessionWindow, Window
+from headwater.tests.runtime.local.local_application import WHOLE, LocalApplication, Part, part
+from headwater.tests.runtime.local.streams_in_cuts import streams_in_cuts
 
 FACTS = Topic("facts", 1, "k string", "v bigint")
 OUT = Topic("out", 1, "k string", "n bigint, every array<bigint>", windowed=True, writer="test-app")

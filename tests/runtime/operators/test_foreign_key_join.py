@@ -5,7 +5,14 @@ from __future__ import annotations
 import random
 
 import pytest
-from foreign_keys import (
+
+from headwater.runtime.engine.execution.joins import foreign_key as answer
+from headwater.runtime.engine.execution.joins import foreign_key_stores as subscriptions
+from headwater.runtime.log.state import LogState
+from headwater.runtime.query.stores import StoreQuery
+from headwater.runtime.records.types import Kind
+from headwater.runtime.state.lmdb.store import LmdbBackend
+from headwater.tests.runtime.local.foreign_keys import (
     ANSWERS,
     ASKING_WINDOWS,
     CUSTOMERS,
@@ -20,14 +27,7 @@ from foreign_keys import (
     parts,
     parts_in_windows,
 )
-from local_application import APPLICATION, WHOLE
-
-from headwater.runtime.engine.execution.joins import foreign_key as answer
-from headwater.runtime.engine.execution.joins import foreign_key_stores as subscriptions
-from headwater.runtime.log.state import LogState
-from headwater.runtime.query.stores import StoreQuery
-from headwater.runtime.records.types import Kind
-from headwater.runtime.state.lmdb.store import LmdbBackend
+from headwater.tests.runtime.local.local_application import APPLICATION, WHOLE
 
 
 def changes(seed, records=60):

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
-from conformance.notation import by_topic, parse_input, parse_output, token_of
-from local_application import part
 
 from headwater.runtime.engine.operators.aggregations import Aggregate
 from headwater.runtime.engine.operators.joins import GlobalJoin, StreamTableJoin
@@ -19,6 +17,8 @@ from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.engine.pipe import pipe_schema
 from headwater.runtime.ir.topology import Agg, GlobalTable, Store, Topic
 from headwater.runtime.ir.windows import Window
+from headwater.tests.conformance.notation import by_topic, parse_input, parse_output, token_of
+from headwater.tests.runtime.local.local_application import part
 
 A, B, T, G = (Topic(name, 1, "k string", "v string") for name in "ABTG")
 NUMBERS = Topic("A", 1, "k string", "v bigint")

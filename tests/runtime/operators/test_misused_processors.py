@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from local_application import part
 
 from headwater.runtime.engine.execution.order.origins import Origins
 from headwater.runtime.engine.execution.processing.punctuation import Schedules
@@ -15,6 +14,7 @@ from headwater.runtime.engine.operators.process import Process
 from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ir.functions import PythonCode, PythonFunction
 from headwater.runtime.ir.topology import Store, Topic
+from headwater.tests.runtime.local.local_application import part
 
 FACTS = Topic("facts", 1, "k string", "v bigint")
 OUT = Topic("out", 1, "k string", "n bigint, text string", writer="test-app")

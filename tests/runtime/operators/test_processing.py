@@ -7,8 +7,6 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
-from local_application import WHOLE, LocalApplication, Part, part
-from streams_in_cuts import streams_in_cuts
 
 from headwater.runtime import subtopology
 from headwater.runtime.engine.operators.operator import Flow
@@ -20,6 +18,8 @@ from headwater.runtime.ir.topology import Store, Topic
 from headwater.runtime.query.stores import StoreQuery
 from headwater.runtime.records.types import Kind
 from headwater.runtime.state.lmdb.store import LmdbBackend
+from headwater.tests.runtime.local.local_application import WHOLE, LocalApplication, Part, part
+from headwater.tests.runtime.local.streams_in_cuts import streams_in_cuts
 
 FACTS = Topic("facts", 1, "k string", "v bigint")
 OUT = Topic("out", 1, "k string", "n bigint, text string", writer="test-app")

@@ -7,8 +7,6 @@ import random
 import numpy as np
 import pyarrow as pa
 import pytest
-from local_application import part
-from streams_in_cuts import streams_in_cuts
 
 from headwater.runtime.engine.execution.node import EpochStore
 from headwater.runtime.engine.execution.processing.batches import CONTEXT, KEY_VALUE, SESSION, WINDOW, Moment
@@ -25,6 +23,8 @@ from headwater.runtime.query.stores import StoreQuery
 from headwater.runtime.records.window_keys import segment_start
 from headwater.runtime.state.codec import RowCodec
 from headwater.runtime.state.lmdb.store import LmdbBackend, LmdbStore
+from headwater.tests.runtime.local.local_application import part
+from headwater.tests.runtime.local.streams_in_cuts import streams_in_cuts
 
 S = 1_000
 """Times are whole seconds, in ms: segments are of a minute, or of half of a longer retention."""

@@ -8,8 +8,6 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from local_application import APPLICATION, WHOLE, LocalApplication, part
-from streams_in_cuts import streams_in_cuts
 
 from headwater.runtime.engine.operators.aggregations import Reduce
 from headwater.runtime.engine.operators.topics import Sink, Source
@@ -19,6 +17,8 @@ from headwater.runtime.ir.windows import SessionWindow, Window
 from headwater.runtime.query.stores import StoreQuery
 from headwater.runtime.records.types import Kind
 from headwater.runtime.state.lmdb.store import LmdbBackend
+from headwater.tests.runtime.local.local_application import APPLICATION, WHOLE, LocalApplication, part
+from headwater.tests.runtime.local.streams_in_cuts import streams_in_cuts
 
 CODE = PythonCode(
     (

@@ -6,8 +6,6 @@ import random
 from dataclasses import replace
 
 import pytest
-from local_application import WHOLE, part
-from streams_in_cuts import streams_in_cuts
 
 from headwater.runtime.engine.execution.computing import computing
 from headwater.runtime.engine.operators.operator import Flow
@@ -17,6 +15,8 @@ from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.engine.sql_step import SqlStep
 from headwater.runtime.ir.functions import PythonCode, PythonFunction
 from headwater.runtime.ir.topology import Store, Topic, dead_letter_topic
+from headwater.tests.runtime.local.local_application import WHOLE, part
+from headwater.tests.runtime.local.streams_in_cuts import streams_in_cuts
 
 LEFT = Topic("left", 1, "k string", "v bigint")
 RIGHT = Topic("right", 1, "k string", "v bigint")

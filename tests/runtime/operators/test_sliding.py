@@ -8,8 +8,6 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
-from local_application import WHOLE, LocalApplication, Part, part
-from streams_in_cuts import streams_in_cuts
 
 from headwater.runtime import Materialize, subtopology
 from headwater.runtime.engine.operators.aggregations import Aggregate, AggregateSliding, AggregateWith, Reduce
@@ -22,6 +20,8 @@ from headwater.runtime.ir.windows import SlidingWindow
 from headwater.runtime.query.stores import StoreQuery
 from headwater.runtime.records.types import Kind
 from headwater.runtime.state.lmdb.store import LmdbBackend
+from headwater.tests.runtime.local.local_application import WHOLE, LocalApplication, Part, part
+from headwater.tests.runtime.local.streams_in_cuts import streams_in_cuts
 
 DIFFERENCE, GRACE = 10, 15
 FACTS = Topic("facts", 1, "k string", "v bigint, x double")

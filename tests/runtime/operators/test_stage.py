@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pytest
-from local_application import part
 
 from headwater.runtime.engine.execution.keyed.stored_rows import stored_columns
 from headwater.runtime.engine.execution.node import Edges, TaskEpoch
@@ -25,6 +24,7 @@ from headwater.runtime.state.codec import RowCodec
 from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.task_id import StoreId
+from headwater.tests.runtime.local.local_application import part
 
 AIRLINES = Topic("airlines", 1, "carrier string", "name string")
 FLIGHTS = Topic("flights", 1, "carrier string", "delay double, distance bigint")

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from local_application import WHOLE, part
 
 from headwater.runtime.engine.operators.joins import StreamJoin
 from headwater.runtime.engine.operators.stateless import Fork
@@ -16,6 +15,7 @@ from headwater.runtime.ir.topology import Store, Topic
 from headwater.runtime.ir.windows import JoinWindow
 from headwater.runtime.query.stores import StoreQuery
 from headwater.runtime.state.lmdb.store import LmdbBackend
+from headwater.tests.runtime.local.local_application import WHOLE, part
 
 LEFT = Topic("left", 1, "k string", "l bigint")
 RIGHT = Topic("right", 1, "k string", "r bigint")

@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from local_application import WHOLE, LocalApplication, part
 
 from headwater.runtime.changes.facets import setting_changes
 from headwater.runtime.changes.model import Verdict
@@ -27,6 +26,7 @@ from headwater.runtime.log.commit.descriptions import TopologyDescription
 from headwater.runtime.query.stores import StoreQuery
 from headwater.runtime.records.types import Kind
 from headwater.runtime.state.lmdb.store import LmdbBackend
+from headwater.tests.runtime.local.local_application import WHOLE, LocalApplication, part
 
 FACTS = Topic("facts", 1, "k string", "v bigint")
 KEPT = Store("kept", 1, "k string", "v bigint")

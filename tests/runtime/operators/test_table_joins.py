@@ -7,7 +7,6 @@ from collections import Counter
 
 import pandas as pd
 import pytest
-from local_application import WHOLE, part
 
 from headwater.runtime.engine.operators.aggregations import Aggregate
 from headwater.runtime.engine.operators.joins import TableTableJoin
@@ -16,6 +15,7 @@ from headwater.runtime.engine.operators.tables import Table
 from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ir.topology import Agg, Store, Topic
 from headwater.runtime.records.types import Kind
+from headwater.tests.runtime.local.local_application import WHOLE, part
 
 LEFT, RIGHT, THIRD = (Topic(name, 1, "k string", "v bigint") for name in ("left", "right", "third"))
 OUT = Topic("out", 1, "k string", "v bigint, w bigint", writer="test-app")

@@ -6,7 +6,6 @@ import random
 from dataclasses import dataclass, field, replace
 
 import pytest
-from local_application import WHOLE, part
 
 from headwater.runtime import Materialize
 from headwater.runtime.engine.operators.aggregations import Aggregate, AggregateSessions, AggregateSliding
@@ -16,6 +15,7 @@ from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ir.topology import Agg, Store, Topic
 from headwater.runtime.ir.windows import SessionWindow, SlidingWindow, Window
 from headwater.runtime.records.types import Kind
+from headwater.tests.runtime.local.local_application import WHOLE, part
 
 LEFT, RIGHT = (Topic(name, 1, "k string", "v bigint") for name in ("left", "right"))
 OUT = {

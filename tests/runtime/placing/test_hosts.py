@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from processes import has_ended
-from waiting import wait_until
 
 from headwater.runtime.ir.topology import PluginRef, Settings
 from headwater.runtime.placing.place import Client, Executor, Racks, RackScriptError
+from headwater.tests.processes import has_ended
+from headwater.tests.waiting import wait_until
 
 VIRTUAL = Client("client-1", 1)
 PLACED = Client("executor-3", 1, Executor("3", "host-1", 1))

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commits import Applications, part, segment, topic, topology
 
 from headwater.runtime.assignment.assignor import (
     AssignedTask,
@@ -26,6 +25,7 @@ from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.placing.assigned import Assigned, AssignorFailure, Move
 from headwater.runtime.placing.place import Client, Executor, Member, application_state, copies_of, place
 from headwater.runtime.task_id import StoreId, TaskId
+from headwater.tests.runtime.driver.commits import Applications, part, segment, topic, topology
 
 NAMES = Store("names", 2, "k string", "v bigint")
 SUMS = Store("sums", 2, "k string", "v bigint", changelog=False)

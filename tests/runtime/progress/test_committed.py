@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from commits import Applications, part, segment, topic, topology
 
 from headwater.runtime.ir.topology import GlobalTable, Store
 from headwater.runtime.log.commit.records import RewriteRecord
@@ -16,6 +15,7 @@ from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
 from headwater.runtime.progress.committed import Committed
 from headwater.runtime.task_id import TaskKey
+from headwater.tests.runtime.driver.commits import Applications, part, segment, topic, topology
 
 RAW = topic("raw")
 CLEAN = topic("clean", writer="p-cleaning")

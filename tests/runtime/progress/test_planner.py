@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from commits import Applications, part, segment, topic, topology
 
 from headwater.runtime.driver.epochs import Unit
 from headwater.runtime.ir.topology import GlobalTable, Store
@@ -16,6 +15,7 @@ from headwater.runtime.progress.planner import NOTHING_YET, Planner
 from headwater.runtime.task_id import TaskId
 from headwater.runtime.tasks.measured import TaskOutcome
 from headwater.runtime.tasks.plan import EpochPlan, LaneInput
+from headwater.tests.runtime.driver.commits import Applications, part, segment, topic, topology
 
 MOST = 10
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from commits import Applications, part, segment, topic, topology
 
 from headwater.runtime.changes.found import lost_records
 from headwater.runtime.driver.application import check_state
@@ -18,6 +17,7 @@ from headwater.runtime.progress.committed import Committed
 from headwater.runtime.progress.committer import ConsumedRecordsMissingError
 from headwater.runtime.progress.positions import Gap, gaps
 from headwater.runtime.task_id import global_task
+from headwater.tests.runtime.driver.commits import Applications, part, segment, topic, topology
 
 RAW, NAMES = topic("raw"), topic("names")
 CLEAN = topic("clean", writer="p-cleaning")

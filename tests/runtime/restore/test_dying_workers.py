@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fatal_flips import make_fatal
 from pyspark.sql import SparkSession
 
 from headwater.runtime.cluster.spark.cluster import OnExecutor
@@ -19,6 +18,7 @@ from headwater.runtime.state.directory import StateDirectory, wipe_outdated_copy
 from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.state.process_file import Owner, ProcessFile
 from headwater.runtime.task_id import StoreId
+from headwater.tests.runtime.restore.fatal_flips import make_fatal
 
 pytestmark = pytest.mark.spark
 

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from client_tasks import Heard, LaterSlices, at_once
-from commits import Applications, part, topic, topology
 
 from headwater.runtime.cluster.spark.cluster import OnExecutor
 from headwater.runtime.ir.topology import Store
@@ -44,6 +42,8 @@ from headwater.runtime.task_id import StoreId, TaskId
 from headwater.runtime.tasks.errors import LockError, TaskCorruptedError
 from headwater.runtime.tasks.plan import StoreInput
 from headwater.runtime.tasks.task import StandbyTask, StreamTask
+from headwater.tests.runtime.driver.commits import Applications, part, topic, topology
+from headwater.tests.runtime.tasks.client_tasks import Heard, LaterSlices, at_once
 
 HOUR = 3_600_000
 DAY = 24 * HOUR

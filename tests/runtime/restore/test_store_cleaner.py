@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from client_tasks import T00, T01, T02, TOTALS, ClientTasks, at_once
 
 from headwater.runtime.restore.store_saver import StoreCleaner
 from headwater.runtime.task_id import StoreId, TaskId
+from headwater.tests.runtime.tasks.client_tasks import T00, T01, T02, TOTALS, ClientTasks, at_once
 
 S0, S1, S2 = (StoreId("s", number) for number in range(3))
 

@@ -6,7 +6,6 @@ from itertools import pairwise
 from xml.etree import ElementTree
 
 import pytest
-from simulated import Scripted, simulate, task
 
 from headwater.runtime.simulation.model import shown_duration
 from headwater.runtime.simulation.picture import (
@@ -18,6 +17,7 @@ from headwater.runtime.simulation.picture import (
     PAPER,
     draw,
 )
+from headwater.tests.runtime.simulation.simulated import Scripted, simulate, task
 
 SVG = "{http://www.w3.org/2000/svg}"
 

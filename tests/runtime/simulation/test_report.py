@@ -6,10 +6,10 @@ import json
 from dataclasses import replace
 
 import pytest
-from simulated import STILL, Scripted, simulate, task
 
 from headwater.runtime.simulation.report import MEASURES, check, to_json
 from headwater.runtime.simulation.rounds import MOST_ROUNDS
+from headwater.tests.runtime.simulation.simulated import STILL, Scripted, simulate, task
 
 TASKS = [task(number) for number in range(4)]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from simulated import STILL, Scripted, simulate, task
 
 from headwater.runtime.simulation.fleet import EventError
 from headwater.runtime.simulation.model import Rate
 from headwater.runtime.simulation.rounds import MOST_ROUNDS
 from headwater.runtime.task_id import TaskId
+from headwater.tests.runtime.simulation.simulated import STILL, Scripted, simulate, task
 
 T0, T1, T2 = TaskId(0, 0), TaskId(0, 1), TaskId(0, 2)
 

@@ -13,13 +13,13 @@ from pathlib import Path
 import psutil
 import pyarrow as pa
 import pytest
-from arrow_sql import ArrowCluster
-from processes import called, has_ended
-from strikes import FOLDER, Strike, stands_still
-from waiting import wait_until
 
 from headwater import Project
 from headwater.runtime.driver.runs import run_topologies
+from headwater.tests.processes import called, has_ended
+from headwater.tests.runtime.driver.strikes import FOLDER, Strike, stands_still
+from headwater.tests.runtime.local.arrow_sql import ArrowCluster
+from headwater.tests.waiting import wait_until
 
 pytestmark = pytest.mark.spark
 

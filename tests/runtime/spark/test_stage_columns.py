@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conformance.project import Case
 from pyspark.sql import SparkSession
+
+from headwater.tests.conformance.project import Case
 
 pytestmark = pytest.mark.spark
 

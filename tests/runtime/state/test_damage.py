@@ -11,12 +11,12 @@ from pathlib import Path
 
 import lmdb
 import pytest
-from fatal_flips import FIRST_ROW, FLAGS, LEAF, PAGE
 
 from headwater.runtime.state.lmdb.environment import process_environments
 from headwater.runtime.state.lmdb.file import RowDamagedError, missing_bytes
 from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.state.store import StateStore, StoreDamagedError
+from headwater.tests.runtime.restore.fatal_flips import FIRST_ROW, FLAGS, LEAF, PAGE
 
 KEYS = [b"key %03d" % number for number in range(200)]
 VALUES = [b"value of %03d" % number for number in range(200)]

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import lmdb
 import pytest
-from disks import fill, small_disk
 
 from headwater.errors import MachineError
 from headwater.runtime.state.directory import LOCK, StateDirectory
 from headwater.runtime.state.lmdb.environment import process_environments
 from headwater.runtime.state.lmdb.file import errno_of
 from headwater.runtime.state.lmdb.store import LmdbStore
+from headwater.tests.disks import fill, small_disk
 
 KEYS = [b"%06d" % number for number in range(3_000)]
 

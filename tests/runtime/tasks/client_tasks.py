@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
-from commits import Applications, part, topic, topology
 
 from headwater.runtime.ir.topology import Store
 from headwater.runtime.log.commit.records import TaskCommit
@@ -26,6 +25,7 @@ from headwater.runtime.task_id import StoreId, TaskId, TopicPartition
 from headwater.runtime.tasks.state import State, TaskType
 from headwater.runtime.tasks.task import Task
 from headwater.runtime.tasks.task_manager import DeclaredTask, TaskManager
+from headwater.tests.runtime.driver.commits import Applications, part, topic, topology
 
 TOTALS = Store("s", 3, "k string", "v bigint")
 COUNTS = part("counts", (topic("events", 3),), stores=(TOTALS,))

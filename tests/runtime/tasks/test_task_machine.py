@@ -14,7 +14,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
-from client_tasks import T00, T01, T02, TOTALS, ClientTasks, Commits, LaterSlices
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -26,6 +25,7 @@ from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.task_id import StoreId, TaskId
 from headwater.runtime.tasks.errors import TaskCorruptedError, TaskMigratedError
 from headwater.runtime.tasks.state import State
+from headwater.tests.runtime.tasks.client_tasks import T00, T01, T02, TOTALS, ClientTasks, Commits, LaterSlices
 
 TASKS = (T00, T01, T02)
 CLIENTS = ("client-1", "client-2")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from measured_clusters import MEGABYTE, WHOLE, cluster
 
 from headwater.plugins.errors import PluginOptionsError
 from headwater.plugins.manager import PluginManager
@@ -13,6 +12,7 @@ from headwater.runtime.assignment.assignor import TaskType, assign
 from headwater.runtime.assignment.balanced import Balanced
 from headwater.runtime.assignment.balanced_search import estimates, with_lags
 from headwater.runtime.assignment.cluster import ApplicationState, NoClientsError
+from headwater.tests.runtime.assignment.balanced.measured_clusters import MEGABYTE, WHOLE, cluster
 
 Placed = dict[str, list[int]]
 

@@ -10,13 +10,13 @@ from itertools import product
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from measured_clusters import MEGABYTE, WHOLE, cluster, clusters
 
 from headwater.runtime.assignment.assignor import AssignmentError, TaskAssignment, TaskType, validate_task_assignment
 from headwater.runtime.assignment.balanced import Balanced
 from headwater.runtime.assignment.balanced_search import estimates, with_lags
 from headwater.runtime.assignment.cluster import LATEST_OFFSET, ApplicationState, ProcessId
 from headwater.runtime.task_id import TaskId
+from headwater.tests.runtime.assignment.balanced.measured_clusters import MEGABYTE, WHOLE, cluster, clusters
 
 Assign = Callable[[ApplicationState], TaskAssignment]
 Property = Callable[[Assign, ApplicationState], None]

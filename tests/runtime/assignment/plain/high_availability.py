@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from itertools import cycle, permutations
 
-from plain.standbys import assign_standbys, tags_match
-from plain.working import Client, Clients, ConstrainedPrioritySet, Result, changelogged, clients_of, result_of, without
-
 from headwater.runtime.assignment.cluster import LATEST_OFFSET, UNBOUNDED_LAG, ApplicationState, ProcessId
 from headwater.runtime.task_id import TaskId
+from headwater.tests.runtime.assignment.plain.standbys import assign_standbys, tags_match
+from headwater.tests.runtime.assignment.plain.working import (
+    Client,
+    Clients,
+    ConstrainedPrioritySet,
+    Result,
+    changelogged,
+    clients_of,
+    result_of,
+    without,
+)
 
 
 def high_availability(state: ApplicationState) -> tuple[Result, bool]:

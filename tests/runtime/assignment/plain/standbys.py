@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from plain.working import Clients, ConstrainedPrioritySet, changelogged
-
 from headwater.runtime.assignment.cluster import ApplicationState, ProcessId
 from headwater.runtime.task_id import TaskId
+from headwater.tests.runtime.assignment.plain.working import Clients, ConstrainedPrioritySet, changelogged
 
 
 def assign_standbys(state: ApplicationState, clients: Clients) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from plain.working import Result, changelogged, clients_of, result_of
-
 from headwater.runtime.assignment.cluster import ApplicationState, ProcessId
 from headwater.runtime.task_id import TaskId
+from headwater.tests.runtime.assignment.plain.working import Result, changelogged, clients_of, result_of
 
 
 def sticky(state: ApplicationState) -> Result:

@@ -7,13 +7,13 @@ import sys
 from dataclasses import replace
 
 import pytest
-from clusters import One, cluster, placed, sets
 
 from headwater.runtime.assignment.assignor import TaskAssignor
 from headwater.runtime.assignment.cluster import ApplicationState, AssignmentConfigs
 from headwater.runtime.assignment.high_availability import HighAvailability
 from headwater.runtime.assignment.racks import active_cost, standby_cost
 from headwater.runtime.assignment.sticky import Sticky
+from headwater.tests.runtime.assignment.clusters import One, cluster, placed, sets
 
 STATEFUL = "0_0 0_1 0_2 0_3 0_4 0_5"
 STATELESS = "1_0 1_1 1_2 1_3"

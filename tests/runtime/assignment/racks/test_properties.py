@@ -11,11 +11,11 @@ from itertools import pairwise
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from rack_cases import Case, Placement, cases, least, moves
 
 from headwater.runtime.assignment.cluster import ProcessId
 from headwater.runtime.assignment.racks import RackRules, active_cost, optimize_actives, optimize_standbys, standby_cost
 from headwater.runtime.task_id import TaskId
+from headwater.tests.runtime.assignment.racks.rack_cases import Case, Placement, cases, least, moves
 
 Optimise = Callable[[Case], Placement]
 Property = Callable[[Optimise, Case], None]

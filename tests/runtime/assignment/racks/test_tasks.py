@@ -6,7 +6,6 @@ import random
 from dataclasses import replace
 
 import pytest
-from rack_cases import Case, Placement, ids, moves, placement, price, racked
 
 from headwater.runtime.assignment.cluster import ApplicationState, ProcessId
 from headwater.runtime.assignment.rack_flow import RackCostError
@@ -19,6 +18,7 @@ from headwater.runtime.assignment.racks import (
     standby_cost,
 )
 from headwater.runtime.task_id import TaskId
+from headwater.tests.runtime.assignment.racks.rack_cases import Case, Placement, ids, moves, placement, price, racked
 
 STRATEGIES = pytest.mark.parametrize("strategy", ["min_traffic", "balance_subtopology"])
 REPLICAS = {"0_0": "r0 r1", "0_1": "r1 r2", "0_2": "r1 r2", "1_0": "r0 r2", "1_1": "r1 r3", "1_2": "r0 r1"}

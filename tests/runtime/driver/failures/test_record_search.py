@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from commits import part, topic
 
 from headwater.errors import MachineError
 from headwater.runtime.cluster.spark.worker_errors import facts_of
@@ -33,6 +32,7 @@ from headwater.runtime.records.types import Kind
 from headwater.runtime.task_id import TaskKey
 from headwater.runtime.tasks.measured import TaskOutcome
 from headwater.runtime.tasks.plan import EpochPlan, LaneInput, StoreInput, TaskPlan, TopicInput
+from headwater.tests.runtime.driver.commits import part, topic
 
 CHANGES = topic("changes", writer="p-t")
 KINDS = [Kind.VALUE, Kind.OLD_SAME_GROUP, Kind.VALUE, Kind.VALUE, Kind.OLD, Kind.VALUE]

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from deleting import ACTIVE, KEPT_MS, LANE, STORE, TOPIC, Shop
 
 from headwater.runtime.log.cleaning.compaction import Limits
 from headwater.runtime.log.inspection.repair import plan_repair, repair
@@ -15,6 +14,7 @@ from headwater.runtime.log.segments.segment import Deletions
 from headwater.runtime.log.state import LogState
 from headwater.runtime.state import closed_stores as horizon
 from headwater.runtime.state.directory import StateDirectory
+from headwater.tests.runtime.log.cleaning.deleting import ACTIVE, KEPT_MS, LANE, STORE, TOPIC, Shop
 
 FEW = Limits(fan_out=2)
 

@@ -12,7 +12,6 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from deleting import ACTIVE, KEPT_MS, Shop
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -20,6 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from headwater.runtime.log.cleaning.compaction import Limits
 from headwater.runtime.log.state_parts import folded as folding
 from headwater.runtime.state import closed_stores as horizon
+from headwater.tests.runtime.log.cleaning.deleting import ACTIVE, KEPT_MS, Shop
 
 copies = st.sampled_from(["a", "b"])
 keys = st.integers(0, 3)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 
-from commits import part, topic, topology
-
 from headwater.runtime.dataclass_json import from_plain, to_json
 from headwater.runtime.ir.topology import Agg, GlobalTable, Store
 from headwater.runtime.ir.windows import Window
@@ -17,6 +15,7 @@ from headwater.runtime.log.commit.descriptions import (
     TopologyDescription,
     UsedTopic,
 )
+from headwater.tests.runtime.driver.commits import part, topic, topology
 
 RAW = topic("raw")
 CLEAN = topic("clean", writer="p-cleaning")

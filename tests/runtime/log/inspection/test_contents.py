@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from local_application import LocalApplication
-from summing import PARTITIONS, RECORDS, SUMS, WORDS, fed, summed
-
 from headwater.runtime.driver.events import EpochCommitted, Event
 from headwater.runtime.log.inspection.contents import ApplicationContents, contents
 from headwater.runtime.log.log import Log
+from headwater.tests.runtime.local.local_application import LocalApplication
+from headwater.tests.runtime.local.summing import PARTITIONS, RECORDS, SUMS, WORDS, fed, summed
 
 
 class Listing:

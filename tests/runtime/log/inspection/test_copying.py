@@ -9,8 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from local_application import LocalApplication
-from summing import PARTITIONS, SUMS, WORDS, fed, summed_by_text
 
 from headwater.runtime.driver import stopping as purging
 from headwater.runtime.driver.events import EpochCommitted, Event
@@ -23,6 +21,8 @@ from headwater.runtime.log.inspection.verification import Verification
 from headwater.runtime.log.object_store.log import ObjectStoreLog
 from headwater.runtime.log.state import LogState
 from headwater.runtime.log.state_parts import folded as folding
+from headwater.tests.runtime.local.local_application import LocalApplication
+from headwater.tests.runtime.local.summing import PARTITIONS, SUMS, WORDS, fed, summed_by_text
 
 
 def damages(log: EmbeddedLog) -> list[str]:

@@ -8,8 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from local_application import LocalApplication
-from summing import PARTITIONS, RECORDS, SUM_OF_ONE, WORDS, fed, last_sums, summed
 
 from headwater.runtime.ir.topology import PluginRef
 from headwater.runtime.log.commit.descriptions import ExternalTopic
@@ -20,6 +18,8 @@ from headwater.runtime.log.inspection.repair import NotLostError, Repair, plan_r
 from headwater.runtime.log.inspection.verification import Verification
 from headwater.runtime.log.segments.segment import Segment
 from headwater.runtime.log.state import LogState
+from headwater.tests.runtime.local.local_application import LocalApplication
+from headwater.tests.runtime.local.summing import PARTITIONS, RECORDS, SUM_OF_ONE, WORDS, fed, last_sums, summed
 
 Application = Callable[..., LocalApplication]
 

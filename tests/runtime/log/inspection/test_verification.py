@@ -9,9 +9,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from damaged import cut, flip
-from local_application import LocalApplication
-from summing import PARTITIONS, RECORDS, WORDS, fed, summed
 
 from headwater.runtime.driver.events import EpochCommitted, Event
 from headwater.runtime.ir.topology import PluginRef
@@ -23,6 +20,9 @@ from headwater.runtime.log.inspection.contents import walk
 from headwater.runtime.log.inspection.verification import Damage, Verification, VerifiedApplication
 from headwater.runtime.log.ranges import Rewritten
 from headwater.runtime.log.state import LogState
+from headwater.tests.runtime.local.local_application import LocalApplication
+from headwater.tests.runtime.local.summing import PARTITIONS, RECORDS, WORDS, fed, summed
+from headwater.tests.runtime.log.inspection.damaged import cut, flip
 
 
 @pytest.fixture(scope="module")

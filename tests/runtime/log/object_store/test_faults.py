@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from s3_proxy import CUT, IGNORE, LOSE, Fault, Proxy, Refusal, Request, proxy
-from s3_server import NOBODY, READER, S3Server
 
 from headwater.runtime.log.errors import CommitExistsError, LogError
 from headwater.runtime.log.object_store import objects
@@ -26,6 +24,8 @@ from headwater.runtime.log.object_store.connection import (
     StoreUnreachableError,
 )
 from headwater.runtime.log.object_store.log import ObjectStoreLog
+from headwater.tests.s3_proxy import CUT, IGNORE, LOSE, Fault, Proxy, Refusal, Request, proxy
+from headwater.tests.s3_server import NOBODY, READER, S3Server
 
 Make = Callable[..., ObjectStoreLog]
 

@@ -10,8 +10,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from s3_proxy import BREAK, CUT, HANG, LOSE, Fault, Proxy, Refusal, Request, proxy
-from s3_server import S3Server
 
 from headwater.runtime.log.object_store import connection, objects
 from headwater.runtime.log.object_store.connection import (
@@ -22,6 +20,8 @@ from headwater.runtime.log.object_store.connection import (
 )
 from headwater.runtime.log.object_store.log import ObjectStoreLog
 from headwater.runtime.log.object_store.objects import ObjectExistsError, Objects
+from headwater.tests.s3_proxy import BREAK, CUT, HANG, LOSE, Fault, Proxy, Refusal, Request, proxy
+from headwater.tests.s3_server import S3Server
 
 BIG = bytes(9 << 20)
 """It is sent in two parts."""

@@ -9,8 +9,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from s3_proxy import LOSE, Proxy, proxy
-from s3_server import S3Server
 
 from headwater.runtime.log.commit.external_records import AppendRecord
 from headwater.runtime.log.errors import CorruptSegmentError, RangeMissingError
@@ -20,6 +18,8 @@ from headwater.runtime.log.object_store.log import ObjectStoreLog
 from headwater.runtime.log.object_store.objects import threads
 from headwater.runtime.log.segments.files import BATCH_ROWS
 from headwater.runtime.log.state import LogState
+from headwater.tests.s3_proxy import LOSE, Proxy, proxy
+from headwater.tests.s3_server import S3Server
 
 BIG = 12 << 20
 """Bytes that are sent in two parts."""

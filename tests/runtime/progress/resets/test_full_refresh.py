@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from commits import Applications, part, topic, topology
 
 from headwater.runtime.ir.topology import GlobalTable, Store
 from headwater.runtime.log.embedded.log import EmbeddedLog
@@ -14,6 +13,7 @@ from headwater.runtime.progress.resets import readers, refresh_fully
 from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.state.process_file import Owner, ProcessFile
 from headwater.runtime.task_id import StoreId
+from headwater.tests.runtime.driver.commits import Applications, part, topic, topology
 
 RAW = topic("raw")
 CLEAN = topic("clean", writer="p-cleaning")

@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from waiting import wait_until
+
+from headwater.tests.waiting import wait_until
 
 START = "from headwater.runtime.cluster.spark.session import start_session; start_session({})"
 

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from waiting import wait_until
 
 from headwater.runtime.state.rocksdb import databases
 from headwater.runtime.state.rocksdb.databases import process_databases
 from headwater.runtime.state.rocksdb.store import RocksdbBackend, RocksdbStore
 from headwater.runtime.state.rocksdb.writer import WriteLock
 from headwater.runtime.state.store import StoreDamagedError, StoreUnusableError
+from headwater.tests.waiting import wait_until
 
 KEYS = [b"key %05d" % number for number in range(20_000)]
 VALUES = [b"value of %05d" % number for number in range(20_000)]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from client_tasks import T00, T01, T02, T10, ClientTasks, LaterSlices
 
 from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.task_id import StoreId
 from headwater.runtime.tasks.errors import IllegalTaskStateError, TaskCorruptedError, TaskMigratedError
 from headwater.runtime.tasks.state import State
+from headwater.tests.runtime.tasks.client_tasks import T00, T01, T02, T10, ClientTasks, LaterSlices
 
 
 @pytest.fixture
