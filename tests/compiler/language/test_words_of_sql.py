@@ -45,10 +45,10 @@ def test_spark_reads_words_as_columns_as_generated_code_writes_them(spark_sessio
     parser = spark_session._jsparkSession.sessionState().sqlParser()
     words = [row[0].lower() for row in spark_session.sql("select keyword from sql_keywords()").collect()]
     assert len(words) > 400
-    every = f"f({', '.join(FORMS)})"
-    read = parser.parseExpression(every.replace("{}", "no_word")).toString()
+    forms = f"f({', '.join(FORMS)})"
+    read = parser.parseExpression(forms.replace("{}", "no_word")).toString()
     for word in sorted({*words, *SQL_WORDS})[::every]:
-        found = parser.parseExpression(every.replace("{}", column_sql(word))).toString()
+        found = parser.parseExpression(forms.replace("{}", column_sql(word))).toString()
         assert found == read.replace("no_word", word), word
 
 

@@ -151,9 +151,9 @@ def test_killed_and_interrupted_on_spark_everything_is_as_if_uninterrupted(
 
 @pytest.mark.slow
 def test_killed_in_rounds_of_the_cleaner_everything_is_as_if_uninterrupted(
-    whole_in_one_process: Whole, tmp_path: Path, start: Start
+    whole_for_all_kills: Whole, tmp_path: Path, start: Start
 ) -> None:
-    assert_kills_change_nothing(whole_in_one_process, IN_ROUNDS, whole_in_one_process.copy(tmp_path), start)
+    assert_kills_change_nothing(whole_for_all_kills, IN_ROUNDS, whole_for_all_kills.copy(tmp_path), start)
 
 
 @pytest.mark.soak

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -29,6 +27,7 @@ from headwater.runtime.log.commit.records import AssignmentRecord
 from headwater.runtime.placing import place
 from headwater.runtime.placing.place import Client
 from headwater.runtime.state.directory import StateDirectory
+from headwater.runtime.timed_parts import wall_ms
 from headwater.tests.runtime.local.local_application import LocalApplication
 from headwater.tests.runtime.local.summing import PARTITIONS, RECORDS, SUMS, WHOLE_SUMS, fed, last_sums, summed
 
@@ -207,9 +206,8 @@ def test_tasks_follow_their_copies_to_a_client_that_has_come_even_if_the_clock_i
     cluster = LocalCluster()
     cluster.lose("client-2")
     hours = 0
-    clock = SimpleNamespace(**{**vars(time), "time_ns": lambda: time.time_ns() - hours * 3_600_000_000_000})
     for module in (group, place):
-        monkeypatch.setattr(module, "time", clock)
+        monkeypatch.setattr(module, "wall_ms", lambda: wall_ms() - hours * 3_600_000)
     monkeypatch.setattr(group, "FOLLOWUP_SECONDS", 0.0)
 
     def then(commits: int) -> None:
