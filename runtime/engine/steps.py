@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
 from typing import Any, Protocol, assert_never
 
 from ..ir.topology import StepText, Subtopology
@@ -21,16 +20,36 @@ from .sql_step import SqlStep
 
 
 def stateless_stages(part: Subtopology) -> list[bool]:
-    """For each Python stage, in order, whether neither it nor an earlier stage is stateful.
+    """For each Python stage, in order, whether neither it nor an earlier stage is stateful."""
+    stages = _Stages()
+    part.build(None, stages)
+    return [not any(stages.stores[: number + 1]) for number in range(len(stages.stores))]
 
-    Stages are counted as if all SQL steps run in Spark SQL.
-    """
-    stages: list[bool] = []
-    for in_python, run in groupby(steps_of(part), lambda step: isinstance(step, PythonStep)):
-        if in_python:
-            operators = [node for node in nodes_of(run) if isinstance(node, Operator)]
-            stages.append(all(stages[-1:]) and not any(node.is_stateful for node in operators))
-    return stages
+
+@dataclass
+class _Stages:
+    """An Engine that only inspects the operators."""
+
+    stores: list[bool] = field(default_factory=list)
+
+    def in_task(self, step: SqlStep, alone: bool) -> bool:  # noqa: ARG002
+        """False: stages are counted as if all SQL steps run in Spark SQL."""
+        return False
+
+    def process(
+        self,
+        rows: Any,
+        nodes: tuple[Node, ...],
+        reads: Mapping[str, Flow],  # noqa: ARG002
+        yields: Mapping[str, Flow],  # noqa: ARG002
+    ) -> Any:
+        """Note whether an operator of the stage is stateful."""
+        self.stores.append(any(node.is_stateful for node in nodes))
+        return rows
+
+    def sql(self, rows: Any, step: str, arguments: Mapping[str, Any]) -> Any:  # noqa: ARG002
+        """Nothing: a step in SQL has no store."""
+        return rows
 
 
 # The columns of each edge after each step. They follow from the steps, so generated code does not list them.
