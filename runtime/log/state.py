@@ -117,6 +117,13 @@ class LogState(FoldedCommits):
                     raise FullyRefreshedError(self.application)
             return self.number - before
 
+    def refresh_or_reload(self) -> None:
+        """`refresh`, and `reload` if the application was fully refreshed. After a LogError the state is incomplete."""
+        try:
+            self.refresh()
+        except FullyRefreshedError:
+            self.reload()
+
     def has_source(self, sources: Mapping[str, tuple[int, int]]) -> bool:
         """Whether the last commit that a reader knew exists, or was folded. `sources`: see `EpochRecord`."""
         with self.lock:
@@ -303,13 +310,12 @@ class LoadedStates:
         """The state after the last commit. Raises LogError."""
         key = (commits.application, origin_of(commits))
         with self._lock:
-            state = self._states.pop(key, None)  # an error of `refresh` may leave it incomplete
-            try:
-                if state is not None:
-                    state.refresh()
-            except FullyRefreshedError:
-                state = None
-            state = self._states[key] = state or LogState.load(commits)
+            state = self._states.pop(key, None)  # with an error it stays out
+            if state is None:
+                state = LogState.load(commits)
+            else:
+                state.refresh_or_reload()
+            self._states[key] = state
             return state
 
 

@@ -15,7 +15,7 @@ from ...records.window_keys import first_kept_key
 from ...task_id import TaskKey
 from ...timed_parts import wall_ms
 from ..commit.encoding import decode_commit
-from ..errors import CommitFormatError, FullyRefreshedError, LogError
+from ..errors import CommitFormatError, LogError
 from ..log import Log
 from ..placed_log import PlacedLog
 from ..segments.segment import Segment
@@ -132,11 +132,7 @@ class Readers:
         try:
             if state is None:
                 return LogState.load(self._log.commits(name))
-            try:
-                state.refresh()
-                state.check_same()
-            except FullyRefreshedError:
-                state.reload()
+            state.refresh_or_reload()
             return state
         except LogError:
             return None
