@@ -89,7 +89,7 @@ class LinkedStores:
         self._from_snapshots: set[StoreId] = set()
         self.steps = 0
         self._wiped: set[StoreId] = set()
-        """Stores that the client found damaged and wiped, by its last response about them."""
+        """Stores that the client found damaged and wiped, while an epoch may be open that had their rows."""
         self._link_lock = Lock()
         self._unopened = {store: self._clocked(store) for store in unopened}
 
@@ -169,6 +169,7 @@ class LinkedStores:
             for share in self._targets_by_thread(ids)
         ]
         errors = self.send("close", shares)
+        self._wiped.difference_update(self._stores_of(ids))
         return {task: error for task in ids if (error := self.first_error(task, errors))}
 
     def verify(self, tasks: Collection[TaskId]) -> dict[StoreId, Exception]:
@@ -179,6 +180,7 @@ class LinkedStores:
         before = self.positions()
         errors = self.send("verify", self._targets_by_thread(tasks))
         self._report_emptied(tasks, before)
+        self._wiped.difference_update(self._stores_of(tasks))
         ahead = [
             target
             for share in self._targets_by_thread(tasks)
@@ -352,9 +354,12 @@ class LinkedStores:
         targets = tuple(StoreTarget.at(store, position) for store, position in self._positions.items())
         return StateRequest("release", self._location, targets)
 
+    def _stores_of(self, tasks: Iterable[TaskId]) -> list[StoreId]:
+        return [StoreId(store.name, task.partition) for task in tasks for store in self.declared(task)]
+
     def _report_emptied(self, tasks: Collection[TaskId], before: Mapping[StoreId, int]) -> None:
         """Report stores that epochs have found damaged. The next open gets them empty, without an error."""
-        for store in [StoreId(store.name, task.partition) for task in tasks for store in self.declared(task)]:
+        for store in self._stores_of(tasks):
             position = self.position(store)
             if position < before.get(store, 0) and store not in self._wiped:
                 emptied = StoreResponse(store, position, damage="it has lost what it had")

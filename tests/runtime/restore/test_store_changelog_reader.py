@@ -515,9 +515,9 @@ def test_directory_that_is_another_clients_is_not_worked_on(place: Place) -> Non
     assert place.directory.stores() == []
 
 
-def damage(place: Place) -> None:
+def damage(place: Place, partition: int = 0) -> None:
     """A byte of each row, in all pages, once nobody has the file open."""
-    path = place.directory.store_path(StoreId("hours", 0)) / "data.mdb"
+    path = place.directory.store_path(StoreId("hours", partition)) / "data.mdb"
     path.write_bytes(path.read_bytes().replace(b"key", b"kez"))
 
 
@@ -534,6 +534,20 @@ def test_store_that_an_epoch_found_damaged_is_restored_and_told(place: Place) ->
 
     assert [(each.store.store, each.damage) for each in told] == [("hours", "a row is not what was written")]
     assert place.windows() == [window(hour) for hour in KEPT]
+
+
+def test_epochs_bring_a_damaged_store_forward_of_which_nothing_was_committed(place: Place) -> None:
+    told = list[StoreResponse]()
+    client = place.client(told.append)
+    LmdbStore(place.directory.store_path(StoreId("hours", 1))).apply([([window(1)], [b"v"])], 0, 1)
+    damage(place, 1)
+
+    client.reader.verify_on_register([OTHER])
+    assert client.restore(OTHER) == {}
+    assert [(each.store.store, each.damage) for each in told] == [("hours", "a row is not what was written")]
+
+    client.stores.advance(OTHER, {"hours": 1})
+    assert client.stores.offsets(OTHER) == {"hours": 1}
 
 
 def test_store_whose_position_is_damaged_is_held_as_empty_and_restored(place: Place) -> None:
