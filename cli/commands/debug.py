@@ -15,7 +15,7 @@ import click
 
 from ...errors import HeadwaterError, MachineError
 from ...private_files import make_folder, open_to_others, write_bytes
-from ...readable_text import readable
+from ...readable_text import counted, readable
 from ..options import ProjectOptions, whole_project_options
 from ..printing import tables
 from ..printing.terminal import print_line
@@ -76,7 +76,6 @@ def _profile(project: Project) -> str:
 
 
 def _log(project: Project) -> str:
-    from ...readable_text import counted
     from ...runtime.state.directory import log_location
 
     settings, log = project.settings(), project.log()
@@ -178,8 +177,7 @@ def command(options: ProjectOptions, checks: tuple[str, ...]) -> None:
 def _run(options: ProjectOptions, names: tuple[str, ...]) -> Iterator[CheckResult]:
     @cache
     def project() -> Project:
-        project = options.warned_project()
-        return project
+        return options.warned_project()
 
     for name in names:
         try:

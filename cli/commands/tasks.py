@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ...readable_text import json_text
+from ...readable_text import counted, json_text
 from ...runtime.timed_parts import wall_ms
 from ..options import ProjectOptions, format_option, project_options
 from ..printing import tables
@@ -190,7 +190,6 @@ def failure(application: ApplicationTasks) -> Iterator[tuple[str, str]]:
 
 def headline(application: ApplicationTasks) -> list[str]:
     """The condition of an application's run, in lines that fit 80 columns for most names."""
-    from ...readable_text import counted
     from ...runtime.driver.restoring import span
 
     status = application.status

@@ -191,10 +191,8 @@ class StoreLost(StoreEvent, level="error", terminal="always"):
 
     @property
     def said(self) -> str:
-        return (
-            f"store {self.store}, partition {self.partition}, has lost its rows and starts empty on {self.client}: "
-            "it has no changelog to be restored from"
-        )
+        lost = f"{self.copy} has lost its rows and starts empty on {self.client}"
+        return f"{lost}: it has no changelog to be restored from"
 
 
 @dataclass(frozen=True)

@@ -119,7 +119,7 @@ def span(seconds: float) -> str:
 
 class RestoreEvents:
     """A RestoreListener of one client that reports events of active tasks. Standbys restore all the time, without
-
+    events.
 
     `bytes_from`: the size of a store's changelog from a position on, in bytes.
     """
