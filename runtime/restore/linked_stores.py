@@ -307,8 +307,7 @@ class LinkedStores:
 
     def first_error(self, task: TaskId, errors: Mapping[StoreId, Exception]) -> Exception | None:
         """The error of the first of a task's stores with an error, or None."""
-        ids = (StoreId(store.name, task.partition) for store in self.declared(task))
-        return next((errors[store] for store in ids if store in errors), None)
+        return next((errors[store] for store in self._stores_of([task]) if store in errors), None)
 
     def _targets_by_thread(self, tasks: Iterable[TaskId]) -> list[list[StoreTarget]]:
         """The stores of all tasks, split over the threads of the client."""
