@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -38,8 +37,3 @@ def last_values(records: Iterable[Any]) -> dict[tuple[str, str], tuple[int, floa
         (record.key["product"], day(record.key["window_start"])): (record.value["orders"], record.value["revenue"])
         for record in records
     }
-
-
-def selected_by(hint: str | None) -> list[str]:
-    """What the commands that a hint names select, the last of them."""
-    return re.findall(r"'([a-z_+ ]+)'", str(hint))[-1:]

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import pytest
-
 from headwater.tests.conformance.by_record.facts import VALUES, Taken
 from headwater.tests.conformance.by_record.functions import Capped, Greatest
 from headwater.tests.conformance.by_record.groups import Grouped, Looked, Regrouped
@@ -80,8 +78,6 @@ class Sizes:
 
 
 KINDS = ("tumbling", "hopping", "session", "sliding")
-MOST_GENERAL = (pytest.param("tumbling", marks=pytest.mark.soak), *KINDS[1:])
-"""For tests of long topologies: tumbling windows are hopping ones that do not overlap, and wait for `make soak`."""
 UNTIL = {"suppress": {"until": "window_closes"}}
 
 
