@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -26,8 +25,6 @@ from headwater import Project
 from headwater.runtime.driver.events import EpochCommitted, Event
 
 from .real_epochs import NAME, PARTITIONS, PER_PARTITION, append, write_project
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 BIG = 10_000
 """Records of a partition in an epoch, where throughput is measured."""

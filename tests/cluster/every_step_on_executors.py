@@ -18,10 +18,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-sys.path.insert(0, str(Path(__file__).parents[1] / "runtime" / "local"))
-from faults import process_of, start
-
 from headwater import Project
 from headwater.runtime.cluster.spark.cluster import SparkCluster
 from headwater.runtime.cluster.spark.engine import executors
@@ -29,6 +25,7 @@ from headwater.runtime.driver.client_events import ClientLost
 from headwater.runtime.driver.events import EpochCommitted, Event, Observer
 from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.ir.topology import Assignment, PluginRef
+from headwater.tests.cluster.faults import process_of, start
 from headwater.tests.runtime.local import every_step
 from headwater.tests.waiting import wait_until
 

@@ -17,8 +17,6 @@ from typing import Any
 
 import psutil
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-sys.path.insert(0, str(Path(__file__).parents[1] / "runtime" / "driver"))
 from headwater.runtime.cluster.spark.cluster import SparkCluster
 from headwater.runtime.cluster.spark.engine import executors
 from headwater.runtime.cluster.spark.session import start_session

@@ -5,18 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 PRINT_PLACEMENTS = """
 from dataclasses import replace
 
-from clusters import One, cluster, placed
 from headwater.runtime.assignment.balanced import Balanced
 from headwater.runtime.assignment.balanced import BalancedCount
 from headwater.runtime.assignment.cluster import AssignmentConfigs
 from headwater.runtime.assignment.sticky import Fallback
 from headwater.runtime.assignment.high_availability import HighAvailability
 from headwater.runtime.assignment.sticky import Sticky
+from headwater.tests.runtime.assignment.clusters import One, cluster, placed
 
 stateful = " ".join(f"{subtopology}_{partition}" for subtopology in range(3) for partition in range(9))
 configs = AssignmentConfigs(
@@ -61,7 +60,7 @@ for strategy in ("none", "min_traffic", "balance_subtopology"):
 
 def test_hash_seed_makes_no_difference() -> None:
     def shown(seed: str) -> str:
-        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(Path(__file__).parent)}
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
         command = [sys.executable, "-c", PRINT_PLACEMENTS]
         return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fnmatch
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -17,9 +16,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-TESTS = Path(__file__).parents[2]
-WHERE = (TESTS / "runtime" / "cuts", TESTS / "runtime" / "local", TESTS)
 
 PARTS = range(8)
 """Parts of all the calls of a run, each for a test of its own: as a whole they take longer than a test may."""
@@ -102,12 +98,9 @@ class Runs:
 
 @contextmanager
 def program_of(module: str) -> Iterator[Program]:
-    """The program that does what a module does, see `program.py`."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, WHERE))}
-    command = [sys.executable, str(TESTS / "runtime" / "cuts" / "program.py"), module]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-    ) as process:
+    """The program that does what a module of the tests does, see `program.py`."""
+    command = [sys.executable, "-m", "headwater.tests.runtime.cuts.program", f"headwater.tests.{module}"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         yield Program(process)
         process.kill()
 

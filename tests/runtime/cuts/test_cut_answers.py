@@ -29,7 +29,7 @@ one of each but the merge, which all topics have alike (`test_cuts.py`).
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
-    with runs_of("answering_many", tmp_path_factory.mktemp("cuts")) as made:
+    with runs_of("runtime.cuts.answering_many", tmp_path_factory.mktemp("cuts")) as made:
         yield made
 
 

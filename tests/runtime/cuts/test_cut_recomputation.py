@@ -26,7 +26,7 @@ directories.
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
-    with runs_of("computing_again", tmp_path_factory.mktemp("cuts")) as made:
+    with runs_of("runtime.cuts.computing_again", tmp_path_factory.mktemp("cuts")) as made:
         yield made
 
 

@@ -14,7 +14,7 @@ from headwater.tests.runtime.cuts.system_calls import AFTER, BEFORE
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
-    with runs_of("starting_again", tmp_path_factory.mktemp("cuts")) as made:
+    with runs_of("runtime.cuts.starting_again", tmp_path_factory.mktemp("cuts")) as made:
         yield made
 
 

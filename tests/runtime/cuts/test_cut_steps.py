@@ -24,7 +24,7 @@ COPIES = "open log/snapshots/*.snap"
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
-    with runs_of("taking_every_step", tmp_path_factory.mktemp("cuts")) as made:
+    with runs_of("runtime.cuts.taking_every_step", tmp_path_factory.mktemp("cuts")) as made:
         yield made
 
 

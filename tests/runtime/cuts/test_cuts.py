@@ -34,7 +34,7 @@ LIKE_THE_NEXT = ("fchmod *", "fsync *", "pwrite *", "open state/*", "open log/*.
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
-    with runs_of("summing_up", tmp_path_factory.mktemp("cuts")) as made:
+    with runs_of("runtime.cuts.summing_up", tmp_path_factory.mktemp("cuts")) as made:
         yield made
 
 

@@ -25,7 +25,7 @@ ORDERS = 8
 
 @pytest.fixture(scope="module")
 def program() -> Iterator[Program]:
-    with program_of("changing") as made:
+    with program_of("runtime.cuts.changing") as made:
         yield made
 
 

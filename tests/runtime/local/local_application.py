@@ -224,7 +224,6 @@ class LocalApplication:
 
     def settings(self, max_records: int = WHOLE, clients: int = 1, state: str = "state") -> Settings:
         state_dir = str(self.path / state)
-        # Only where it is used: Spark's workers do not have the tests on their path.
         plugins = ("headwater.tests.runtime.local.sparse_log",) if self.log_ref.name == "sparse" else ()
         return Settings(
             self.log_ref,
