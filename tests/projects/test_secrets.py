@@ -69,7 +69,7 @@ def headwater(root: Path, *arguments: str) -> str:
     Those that start Spark are processes of their own.
     """
     temporary = root.parent / "temporary"
-    if arguments[0] in ("build", "debug"):
+    if arguments[0] in ("build", "run", "debug"):
         done = subprocess.run(
             [sys.executable, "-m", "headwater.cli.main", *arguments],
             env={**os.environ, "TMPDIR": str(temporary)},
@@ -110,6 +110,7 @@ def test_secret_of_a_profile_is_in_no_file_and_in_nothing_that_is_printed(
         for command in (
             "parse",
             "build --log-format json --trace trace.json",
+            "run --until-caught-up",
             "describe",
             "debug",
             "ls --format json",
