@@ -37,7 +37,7 @@ from .database import (
     stop_threads,
     translated_errors,
 )
-from .writer import INCOMPLETE, NOT_CLOSED, WriteLock, Writer, is_locked, request_release
+from .writer import INCOMPLETE, NOT_CLOSED, WriteLock, Writer, is_locked, request_release, shared_lock
 
 IDLE_S = 1.0
 """A store is checkpointed when it was idle for so many seconds."""
@@ -272,24 +272,31 @@ class Databases:
             return current
         self._close_reader(files.directory)
         self._has_threads = True
-        checkpoint = files.checkpoint()
         try:
-            database = Database(files.database, settings, self._cache(settings), writable=False)
-            if checkpoint is None or database.sequence != checkpoint[1]:
-                database.close()
-                raise FilesDamagedError(INCOMPLETE)
+            database = self._open_as_of_checkpoint(files, settings)
         except Exception:
-            if files.stamp != stamp:
-                raise _RetryError from None
-            if is_locked(files.directory):
-                raise _LockedError from None  # its writer may be replacing files
-            raise
+            # Opening a database for writing replaces files, also when nothing is changed. So the files are damaged only
+            # if they cannot be opened while no process may write them.
+            with shared_lock(files.directory) as shared:
+                if not shared:
+                    raise _LockedError from None
+                if files.stamp != stamp:
+                    raise _RetryError from None
+                database = self._open_as_of_checkpoint(files, settings)
         if files.stamp != stamp:
             database.close()
             raise _RetryError
         reader = self._readers[files.directory] = _Reader(stamp, database)
         self._listener.opened()
         return reader
+
+    def _open_as_of_checkpoint(self, files: StoreFiles, settings: Settings) -> Database:
+        checkpoint = files.checkpoint()
+        database = Database(files.database, settings, self._cache(settings), writable=False)
+        if checkpoint is None or database.sequence != checkpoint[1]:
+            database.close()
+            raise FilesDamagedError(INCOMPLETE)
+        return database
 
     def _cache(self, settings: Settings) -> rocks.Cache:
         size = settings.block_cache_size

@@ -7,8 +7,8 @@ import fcntl
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
@@ -79,19 +79,29 @@ class WriteLock:
             os.close(self._lock)
 
 
-def is_locked(directory: Path) -> bool:
-    """Whether a process has the write lock of the store in a directory. Raises OSError."""
+@contextmanager
+def shared_lock(directory: Path) -> Iterator[bool]:
+    """Keep all processes from opening a store for writing. Gives False if one has it open. Raises OSError."""
     try:
         lock = os.open(directory / _LOCK, os.O_RDONLY)
     except FileNotFoundError:
-        return False
+        yield True
+        return
     try:
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
     finally:
         os.close(lock)
-    return False
+
+
+def is_locked(directory: Path) -> bool:
+    """Whether a process has the write lock of the store in a directory. Raises OSError."""
+    with shared_lock(directory) as shared:
+        return not shared
 
 
 def request_release(directory: Path) -> bool:

@@ -93,6 +93,7 @@ COMMANDS = {
     "to_snapshot",
     "restore",
     "follow",
+    "refresh_or_reload",
     "is_void",
     "rename",
     "move",

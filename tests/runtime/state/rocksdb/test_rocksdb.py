@@ -17,6 +17,7 @@ from headwater.runtime.state.rocksdb.databases import process_databases
 from headwater.runtime.state.rocksdb.store import RocksdbBackend, RocksdbStore
 from headwater.runtime.state.rocksdb.writer import WriteLock
 from headwater.runtime.state.store import StoreDamagedError, StoreUnusableError
+from headwater.runtime.tasks.errors import TaskMigratedError
 from headwater.tests.waiting import wait_until
 
 KEYS = [b"key %05d" % number for number in range(20_000)]
@@ -127,6 +128,28 @@ def test_store_that_nobody_uses_for_a_moment_is_brought_to_the_disk(
     process_databases.checkpoint_idle()
     assert (directory / ".checkpoint").exists()
     assert process_databases._writers[directory.resolve()] is writer, "it stays open"
+
+
+def open_for_a_change_that_is_refused(directory: Path) -> None:
+    with pytest.raises(TaskMigratedError):
+        BACKEND.open(directory).apply([], 1, 2)
+
+
+def test_store_that_is_opened_for_writing_while_a_reader_opens_it_is_not_damaged(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # RocksDB replaces its list of files when it opens a database for writing. The checkpoint file stays the same.
+    copyfile = shutil.copyfile
+
+    def copy_after_another_writer(source: Path, target: Path) -> object:
+        monkeypatch.setattr(shutil, "copyfile", copyfile)
+        in_a_new_program(open_for_a_change_that_is_refused, directory)
+        return copyfile(source, target)
+
+    monkeypatch.setattr(shutil, "copyfile", copy_after_another_writer)
+    assert BACKEND.open(directory).get_many([KEYS[3]]) == [VALUES[3]]
+    assert shutil.copyfile is copyfile
+    assert BACKEND.open(directory).position == 20_000
 
 
 def test_store_that_is_held_with_a_checkpoint_is_given_to_the_process_that_changes_it(directory: Path) -> None:
