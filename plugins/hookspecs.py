@@ -69,10 +69,7 @@ class Hooks:
 
     @_hookspec
     def headwater_register_serdes(self, register: Register) -> None:
-        """Reserved for serdes, which turn records into bytes and back, for logs that other systems read.
-
-        Not used yet.
-        """
+        """Register serdes: `format: NAME` of a key or value in Kafka. A factory makes a `runtime.serdes` Serde."""
 
     @_hookspec
     def headwater_register_commands(self, register: Register) -> None:
