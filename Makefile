@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 DEV := $(VENV)/.installed-dev
 DEMO := $(VENV)/.installed-demo
 CLASSES := $(VENV)/.spark-classes.jsa
+# Without Maven, tests that need a Kafka broker are skipped, but for those of CI.
+KAFKA := $(if $(shell command -v mvn),kafka-jars)
 FLIGHTS := --project-dir projects/flights
 # Three processes for two cores, as one of them mostly waits: for disks, other processes, signals. They take a file after
 # the other, those first that take longest (`tests/conftest.py`).
@@ -14,7 +16,7 @@ PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test soak check lint format bench bench-report
+.PHONY: help setup demo kafka-jars test soak check lint format bench bench-report
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -26,15 +28,18 @@ demo: $(DEMO)  ## build the example project of flight delays and show its result
 	@$(BIN)/headwater build $(FLIGHTS)
 	@$(BIN)/headwater read $(FLIGHTS) hourly_delays --limit 10
 
-test: $(CLASSES)  ## run all tests but those of soak (needs Java)
+kafka-jars: $(DEV)  ## fetch the Kafka broker that tests use, where it is not there yet (needs Java and Maven)
+	@$(BIN)/python tests/kafka/jars.py
+
+test: $(CLASSES) $(KAFKA)  ## run all tests but those of soak (needs Java)
 	@$(PYTEST) -m 'not soak'
 
-soak: $(CLASSES)  ## run the tests that take many minutes (needs Java)
+soak: $(CLASSES) $(KAFKA)  ## run the tests that take many minutes (needs Java)
 	@$(PYTEST) -m soak
 	@$(PYTEST) -m 'hypothesis and not soak' --hypothesis-profile soak
 
 check: lint  ## lint, and run the tests that need no Java and are not slow
-	@$(PYTEST) -m 'not spark and not cluster and not slow and not soak'
+	@$(PYTEST) -m 'not spark and not cluster and not kafka and not slow and not soak'
 
 lint: $(DEV)  ## ruff, mypy and the import rules
 	@$(BIN)/ruff check .

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headwater.runtime.driver.cluster import Cluster
+    from headwater.tests.kafka.broker import KafkaBroker
     from headwater.tests.s3_server import S3Server
 
 MEMORY = Path("/dev/shm")
@@ -114,6 +115,23 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 
     with s3_server(tmp_path_factory.mktemp("s3")) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    """A broker for all tests of the run: it takes some seconds to start. Each test has topics of its own.
+
+    Skipped where there is no Java, or no jars; never in CI.
+    """
+    from headwater.tests.kafka.jars import missing
+
+    if (reason := missing()) is not None:
+        (pytest.fail if "CI" in os.environ else pytest.skip)(reason)
+    from headwater.tests.kafka.shared_broker import shared_broker
+
+    folder = tmp_path_factory.getbasetemp()
+    with shared_broker((folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "kafka") as broker:
+        yield broker
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

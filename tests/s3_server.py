@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import distribution
 from pathlib import Path
 from urllib.error import URLError
 
+from headwater.tests.ports import free_ports
 from headwater.tests.waiting import wait_until
 
 BUCKET = "headwater"
@@ -58,7 +58,7 @@ def s3_server(folder: Path) -> Iterator[S3Server]:
     """Start a server with its files in a folder; it is up after some seconds."""
     identities = folder / "identities.json"
     identities.write_text(json.dumps({"identities": [_identity(WRITER, "Admin"), _identity(READER, "Read", "List")]}))
-    ports = dict(zip([*_PORTS, *(f"{each}.grpc" for each in _PORTS)], _free_ports(2 * len(_PORTS)), strict=True))
+    ports = dict(zip([*_PORTS, *(f"{each}.grpc" for each in _PORTS)], free_ports(2 * len(_PORTS)), strict=True))
     data = folder / "data"
     data.mkdir()
     command = [
@@ -105,14 +105,6 @@ def _program() -> str:
 
 def _identity(key: tuple[str, str], *actions: str) -> dict[str, object]:
     return {"name": key[0], "credentials": [{"accessKey": key[0], "secretKey": key[1]}], "actions": actions}
-
-
-def _free_ports(count: int) -> list[int]:
-    with ExitStack() as taken:
-        sockets = [taken.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
 
 
 def _made(folder: str) -> bool:
