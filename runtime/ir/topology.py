@@ -332,6 +332,19 @@ class Topology:
         return tuple(table for part in self.subtopologies for table in part.global_tables)
 
 
+@dataclass(frozen=True)
+class KafkaCluster:
+    """A Kafka cluster of a target.
+
+    `client`: settings of librdkafka by name. They may hold secrets, so they are not part of the `repr`. `prefix`: of
+    the names of consumer groups and transactional ids.
+    """
+
+    bootstrap_servers: str
+    client: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    prefix: str = ""
+
+
 MAX_BYTES = 256 << 20
 """The default limit for the bytes of records that a task takes in one epoch: a thousand records of 200 KB, or the
 default of `max_records` at 1.3 KB each. An epoch takes up to five times as much memory."""

@@ -1,0 +1,215 @@
+"""What a Kafka cluster says of its topics and groups: ids, partitions, ends, committed offsets."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType  # type: ignore[attr-defined]
+
+from ..ir.topology import KafkaCluster
+from .cluster import PATIENCE, Asking, Connections
+from .errors import KafkaTopicRecreatedError
+
+_UNSTABLE_PAUSE = 0.02
+
+
+@dataclass(frozen=True)
+class TopicMetadata:
+    """A topic in Kafka. `id`: of this incarnation, as Kafka's tools print it. `partitions`: their number."""
+
+    name: str
+    id: str
+    partitions: int
+
+
+@dataclass(frozen=True)
+class PartitionEnds:
+    """Offsets of a partition.
+
+    - `low`: the first one that is left.
+    - `stable`: the end for readers of committed records: there an open transaction begins, or the partition ends.
+    - `high`: the offset that the next record will have.
+    """
+
+    low: int
+    stable: int
+    high: int
+
+    @property
+    def held(self) -> bool:
+        """Whether an open transaction hides records."""
+        return self.stable < self.high
+
+
+@dataclass(frozen=True)
+class Position:
+    """A committed offset of a group. `metadata`: a text that belongs to it, at most 4,096 bytes by default."""
+
+    offset: int
+    metadata: str = ""
+
+
+class KafkaAdmin:
+    """Questions to a Kafka cluster. Thread-safe. Connected by the first question, in the process that asks it.
+
+    All methods raise KafkaClusterError: KafkaUnreachableError after `patience` seconds, KafkaLoginError and
+    KafkaTlsError after some seconds, KafkaDeniedError, KafkaTopicMissingError.
+    """
+
+    def __init__(self, cluster: KafkaCluster, patience: float = PATIENCE) -> None:
+        self.cluster = cluster
+        self._patience = patience
+
+    def __reduce__(self) -> tuple[type[KafkaAdmin], tuple[KafkaCluster, float]]:
+        """Without the connection: another process makes its own."""
+        return type(self), (self.cluster, self._patience)
+
+    @cached_property
+    def _connections(self) -> Connections:
+        return Connections(self.cluster)
+
+    @cached_property
+    def _client(self) -> AdminClient:
+        return self._connections.client(AdminClient, {})
+
+    @cached_property
+    def _ask(self) -> Asking:
+        return Asking(self._connections, self._client.poll)
+
+    def topics(self, names: Iterable[str]) -> dict[str, TopicMetadata]:
+        """Topics by name. Raises KafkaTopicMissingError too."""
+        wanted = sorted(set(names))
+        if not wanted:
+            return {}
+        futures = self._client.describe_topics(TopicCollection(wanted), request_timeout=self._patience)
+        answers = self._ask.answers("reading the metadata of topics", [futures[name] for name in wanted], wanted)
+        return {
+            name: TopicMetadata(name, _text_of_id(answer.topic_id), len(answer.partitions))
+            for name, answer in zip(wanted, answers, strict=True)
+        }
+
+    def topic(self, name: str) -> TopicMetadata:
+        """A topic. Raises KafkaTopicMissingError too."""
+        return self.topics([name])[name]
+
+    def check_topic(self, name: str, expected_id: str) -> TopicMetadata:
+        """The topic, if it is still that with this id. Raises KafkaTopicMissingError, KafkaTopicRecreatedError."""
+        topic = self.topic(name)
+        if topic.id != expected_id:
+            raise KafkaTopicRecreatedError(self.cluster.bootstrap_servers, name, expected_id, topic.id)
+        return topic
+
+    def topic_settings(self, name: str) -> dict[str, str]:
+        """The settings of a topic, with the defaults of its cluster."""
+        resource = ConfigResource(ResourceType.TOPIC, name)
+        futures = self._client.describe_configs([resource], request_timeout=self._patience)
+        request = f"reading the settings of topic {name}"
+        (answer,) = self._ask.answers(request, [futures[resource]], [name])
+        return {setting: entry.value for setting, entry in answer.items() if entry.value is not None}
+
+    def ends(self, topics: Iterable[TopicMetadata]) -> dict[str, tuple[PartitionEnds, ...]]:
+        """The ends of all partitions of topics, by name and partition. Takes one round trip."""
+        known = list(topics)
+        places = [TopicPartition(topic.name, number) for topic in known for number in range(topic.partitions)]
+        earliest, latest = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        uncommitted, committed = IsolationLevel.READ_UNCOMMITTED, IsolationLevel.READ_COMMITTED
+        low, stable, high = self._offsets(places, [(earliest, uncommitted), (latest, committed), (latest, uncommitted)])
+        # They are not from one moment: retention and producers go on in between.
+        ends = [
+            PartitionEnds(first, max(first, end), max(first, end, last))
+            for first, end, last in zip(low, stable, high, strict=True)
+        ]
+        by_topic: dict[str, list[PartitionEnds]] = {topic.name: [] for topic in known}
+        for place, end in zip(places, ends, strict=True):
+            by_topic[place.topic].append(end)
+        return {name: tuple(found) for name, found in by_topic.items()}
+
+    def offsets_for_time(self, topic: TopicMetadata, timestamp: int) -> tuple[int, ...]:
+        """By partition, the offset of the first record with this timestamp or a later one; its end if there is none.
+
+        `timestamp`: ms since 1970. Records of open transactions count too, so none is passed over.
+        """
+        places = [TopicPartition(topic.name, number) for number in range(topic.partitions)]
+        uncommitted = IsolationLevel.READ_UNCOMMITTED
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        # The end first: a record that comes in between is after it, and is read.
+        (ends,) = self._offsets(places, [(latest, uncommitted)])
+        (offsets,) = self._offsets(places, [(OffsetSpec.for_timestamp(timestamp), uncommitted)])
+        return tuple(end if offset < 0 else offset for offset, end in zip(offsets, ends, strict=True))
+
+    def _offsets(
+        self, places: Sequence[TopicPartition], questions: Sequence[tuple[OffsetSpec, IsolationLevel]]
+    ) -> list[list[int]]:
+        """For each question the offsets of all places. All are asked at once."""
+        if not places:
+            return [[] for _ in questions]
+        asked = [
+            self._client.list_offsets(
+                dict.fromkeys(places, spec), isolation_level=level, request_timeout=self._patience
+            )
+            for spec, level in questions
+        ]
+        names = [place.topic for place in places]
+        return [
+            [
+                answer.offset
+                for answer in self._ask.answers("reading offsets", [futures[place] for place in places], names)
+            ]
+            for futures in asked
+        ]
+
+    def committed(self, group: str, topic: TopicMetadata) -> dict[int, Position]:
+        """The committed offsets of a group by partition, without partitions that have none.
+
+        Waits for transactions that commit offsets of the group. `group`: its name in Kafka, with any prefix.
+        """
+        places = [TopicPartition(topic.name, number) for number in range(topic.partitions)]
+        request, until = f"reading the offsets of group {group}", time.monotonic() + self._patience
+        while True:
+            futures = self._client.list_consumer_group_offsets(
+                [ConsumerGroupTopicPartitions(group, places)], require_stable=True, request_timeout=self._patience
+            )
+            (answer,) = self._ask.answers(request, futures.values(), [topic.name])
+            errors = [place.error for place in answer.topic_partitions if place.error is not None]
+            if not errors:
+                return {
+                    place.partition: Position(place.offset, place.metadata or "")
+                    for place in answer.topic_partitions
+                    if place.offset >= 0
+                }
+            unstable = all(error.code() == KafkaError.UNSTABLE_OFFSET_COMMIT for error in errors)
+            if not unstable or time.monotonic() >= until:
+                raise self._connections.error(request, errors[0], topic.name)
+            time.sleep(_UNSTABLE_PAUSE)
+
+    def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        """Commit offsets of a group by partition, for Kafka's tools: nothing here reads them.
+
+        Raises KafkaClusterError while somebody is a member of the group. `group`: its name in Kafka, with any prefix.
+        """
+        if not offsets:
+            return
+        places = [TopicPartition(topic, partition, offset) for partition, offset in sorted(offsets.items())]
+        futures = self._client.alter_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(group, places)], request_timeout=self._patience
+        )
+        request = f"committing offsets of group {group}"
+        (answer,) = self._ask.answers(request, futures.values(), [topic])
+        for place in answer.topic_partitions:
+            if place.error is not None:
+                raise self._connections.error(request, place.error, topic)
+
+
+def _text_of_id(topic_id: object) -> str:
+    """The id as Kafka's tools print it: they have the letters of URLs, librdkafka those of MIME."""
+    return str(topic_id).translate(str.maketrans("+/", "-_"))
