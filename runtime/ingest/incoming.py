@@ -22,7 +22,7 @@ from ..log.errors import SeedError
 from ..records.arrays import BadValueError, Int64s, cast_with_row, to_numpy, type_mismatch, valid_text
 from ..records.schema import invalid_timestamps, key_columns, timestamp_error, topic_schema, value_columns
 from ..records.types import Kind
-from ..records.values import from_json, in_years, narrow, nested, parse_text
+from ..records.values import cast_text, from_json, in_years, narrow, nested, parse_text
 
 # Converts incoming records to the columns of a topic. Tables and Python rows are matched by column names.
 
@@ -198,9 +198,10 @@ def _cast(column: pa.Array, data_type: pa.DataType) -> pa.Array:
         raise pa.ArrowInvalid("a date has no time of day")
     if pa.types.is_float32(data_type):
         return narrow(column)
-    if pa.types.is_decimal(data_type) and not pa.types.is_decimal(column.type):
-        # Through text: Arrow rounds floats, and rejects integers whose type has more digits than the decimal.
-        return pc.cast(pc.cast(column, pa.string()), data_type)
+    if pa.types.is_decimal(data_type):
+        # Through text: Arrow rounds floats, rejects integers whose type has more digits than the decimal, and makes
+        # others of decimals with too many.
+        return cast_text(pc.cast(column, pa.string()), data_type)
     exact = not (pa.types.is_floating(data_type) and pa.types.is_integer(column.type))
     options = pc.CastOptions(data_type, allow_time_truncate=True) if exact else pc.CastOptions.unsafe(data_type)
     return in_years(pc.cast(column, options=options))

@@ -31,8 +31,6 @@ _NOT_FINITE = r"^(NaN|nan|-?Infinity|-?inf)$"
 """The forms that Headwater, Python, pandas and Arrow write."""
 
 _DIGITS = 38
-_PLAIN_DECIMAL = r"^[+-]?[0-9]{0,38}(\.[0-9]{0,38})?$"
-"""Decimals that Arrow's own parser reads correctly. It reads longer ones as 0."""
 
 _EARLIEST, _LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
 """The years 1 to 9999 in microseconds: the text forms of times have four digits for the year."""
@@ -90,12 +88,23 @@ def _floats_from_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
 def _decimals_from_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
     """Texts as decimals. Raises pa.ArrowInvalid."""
     _must_match(text, _NUMBER)
-    if not pc.any(pc.invert(pc.match_substring_regex(text, _PLAIN_DECIMAL))).as_py():
+    # Arrow's own parser reads longer numbers as 0. Of those with too many digits before the point it makes others: it
+    # multiplies them to the scale, and does not notice that they overflow.
+    whole = data_type.precision - data_type.scale
+    plain = rf"^[+-]?[0-9]{{0,{whole}}}(\.[0-9]{{0,{_DIGITS - whole}}})?$"
+    if not pc.any(pc.invert(pc.match_substring_regex(text, plain))).as_py():
         return pc.cast(text, data_type)
-    numbers = [None if value is None else Decimal(value) for value in text.to_pylist()]
-    if any(number is not None and abs(number.adjusted()) > _DIGITS and number != 0 for number in numbers):
-        raise pa.ArrowInvalid("too many digits")
-    return pa.array([number and number.normalize(_EXACT) for number in numbers], data_type)
+    numbers = [None if value is None else _to_scale(Decimal(value), data_type) for value in text.to_pylist()]
+    return pa.array(numbers, data_type)
+
+
+def _to_scale(number: Decimal, data_type: pa.DataType) -> Decimal:
+    """The number with all digits of the type's scale. Raises pa.ArrowInvalid: Arrow makes 0 of some with too many."""
+    if not number or abs(number.adjusted()) <= _DIGITS:
+        scaled = number.quantize(Decimal(1).scaleb(-data_type.scale), context=_EXACT)
+        if scaled == number and len(scaled.as_tuple().digits) <= data_type.precision:
+            return scaled
+    raise pa.ArrowInvalid("too many digits")
 
 
 def narrow(column: pa.Array) -> pa.Array:

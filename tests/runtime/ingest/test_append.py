@@ -473,6 +473,20 @@ def test_whole_numbers_of_python_are_not_limited_by_64_bits(log, read):
     ]
 
 
+def test_decimal_of_a_table_with_too_many_digits_for_its_column_is_refused_and_not_another(log, read):
+    topic = Topic("t", partitions=1, key="", value="d decimal(38,20)")
+
+    def table(number):
+        return pa.table({"d": pa.array([Decimal(number)], pa.decimal128(38, 2))})
+
+    append(log, APPLICATION, topic, table("206674018580083023.50"))
+    # Times 10**18 these digits overflow 128 bits, and what is left of them would fit.
+    with pytest.raises(SeedError, match=r"20667401858008302365\.00 is no decimal"):
+        append(log, APPLICATION, topic, table("20667401858008302365.00"))
+
+    assert [record.value for record in read(topic)] == [{"d": "206674018580083023.50000000000000000000"}]
+
+
 def test_tombstone_and_null_of_a_column_called_value_are_told_apart(log, read):
     topic = Topic("t", partitions=1, key="key int", value="value int")
     append(log, APPLICATION, topic, [{"key": 1, "value": None}])
