@@ -297,6 +297,9 @@ _PART_BYTES = 1 << 26
 _FEW = 16
 """A group of at most this many strings that Arrow rejects is left to the slow path."""
 
+_MOST_REFUSED = 16
+"""After this many such groups, every rejected group is left to the slow path: smaller ones would cost more calls."""
+
 
 @dataclass(frozen=True)
 class Plain:
@@ -309,10 +312,16 @@ class Plain:
     places: Int64s
 
 
-def read_plain(texts: pa.Array, pattern: str, data_type: pa.StructType) -> Plain:
-    """Parse strings with Arrow. Null strings count as parsed.
+def matching(texts: pa.Array, pattern: str) -> Bools:
+    """A mask of the strings that match a regular expression; False for a null."""
+    return to_numpy(pc.fill_null(pc.match_substring_regex(texts, pattern=pattern), False))
 
-    Example for the type struct<v: bigint, s: string>:
+
+def read_plain(texts: pa.Array, fits: Bools, data_type: pa.StructType) -> Plain:
+    """Parse the strings of the mask `fits` with Arrow. Null strings count as parsed.
+
+    The caller knows of each string of the mask that it begins with `{` and ends with `}`, apart from whitespace, and
+    that Arrow reads it as wanted or rejects it. Example for the type struct<v: bigint, s: string>:
 
         row 0   {"v":1,"s":"x"}     parsed
         row 1   {"v":2,"s":7}       not parsed: 7 is no string
@@ -320,8 +329,7 @@ def read_plain(texts: pa.Array, pattern: str, data_type: pa.StructType) -> Plain
         row 3   {'v':3}             not parsed: single quotes
         places  [1, 3]
     """
-    fits = to_numpy(pc.fill_null(pc.match_substring_regex(texts, pattern=pattern), True))
-    fits = fits & ~_deep(texts)
+    fits = (fits | to_numpy(texts.is_null())) & ~_deep(texts)
     if not fits.all():
         texts = pc.if_else(pa.array(fits), texts, pa.scalar(None, texts.type))
     found: list[pa.Array] = []
@@ -365,7 +373,7 @@ def _read(texts: pa.Array, start: int, data_type: pa.StructType, found: list[pa.
     try:
         found.append(_together(texts, data_type))
     except pa.ArrowInvalid:
-        if len(texts) <= _FEW:
+        if len(texts) <= _FEW or len(refused) > _MOST_REFUSED:
             found.append(pa.nulls(len(texts), data_type))
             refused.append(np.arange(start, start + len(texts)))
             return
@@ -411,7 +419,8 @@ def from_json(texts: pa.Array, data_type: pa.StructType) -> pa.Array:
         {"v":"x","s":"y"}  {v: null, s: "y"}     slow path: "x" is no bigint
         (empty)            null
     """
-    values = _completed(read_plain(texts, pattern_of(data_type), data_type), texts, data_type)
+    read = read_plain(texts, matching(texts, pattern_of(data_type)), data_type)
+    values = _completed(read, texts, data_type)
     if texts.null_count:
         values = pc.if_else(texts.is_valid(), values, pa.scalar(None, data_type))
     return values
@@ -427,10 +436,10 @@ def _completed(read: Plain, texts: pa.Array, data_type: pa.StructType) -> pa.Arr
         found = one_by_one(others, data_type)
     else:
         quoted = check_overflow(pc.replace_substring_regex(others, pattern=unquoted, replacement=r'\1"\2"\3'))
-        again = read_plain(quoted, pattern_of(data_type), data_type)
+        again = read_plain(quoted, matching(quoted, pattern_of(data_type)), data_type)
         left = one_by_one(others.take(pa.array(again.places)), data_type)
-        found = _put(again.values, again.places, left)
-    return _put(read.values, read.places, found)
+        found = put(again.values, again.places, left)
+    return put(read.values, read.places, found)
 
 
 def one_by_one(texts: pa.Array, data_type: pa.StructType) -> pa.Array:
@@ -452,7 +461,7 @@ def _one(text: str, convert: Struct) -> dict[str, Any] | None:
         return dict.fromkeys(convert.fields)
 
 
-def _put(values: pa.Array, places: Any, others: pa.Array) -> pa.Array:
+def put(values: pa.Array, places: Int64s, others: pa.Array) -> pa.Array:
     """`values` with `others` in the rows `places`.
 
     Example:
