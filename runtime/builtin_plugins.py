@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..plugins import hookimpl
@@ -10,6 +11,7 @@ from ..plugins.hookspecs import Register
 
 if TYPE_CHECKING:
     from .log.log import Log
+    from .serdes.serde import Serde
 
 
 REQUIRED: Mapping[tuple[str, str], Mapping[str, str]] = {
@@ -189,3 +191,33 @@ def _embedded_log(path: str) -> Log:
     from .log.embedded.log import EmbeddedLog
 
     return EmbeddedLog(path)
+
+
+@hookimpl
+def headwater_register_serdes(register: Register) -> None:
+    """Register `json` and the formats of one column."""
+    register(
+        "json", "headwater.runtime.serdes.json:JsonSerde", description="JSON objects with a field for each column."
+    )
+    for name, description in _PRIMITIVES.items():
+        register(name, partial(_primitive_serde, name), description=description)
+
+
+_PRIMITIVES = {
+    "string": "One text, in UTF-8.",
+    "binary": "One column of bytes, as they are.",
+    "uuid": "One text that is a UUID.",
+    "boolean": "One boolean: a byte, 0 or 1.",
+    "smallint": "One integer of 2 bytes, big endian.",
+    "int": "One integer of 4 bytes, big endian.",
+    "bigint": "One integer of 8 bytes, big endian.",
+    "float": "One number of 4 bytes, big endian.",
+    "double": "One number of 8 bytes, big endian.",
+}
+"""The formats of one column, each with its description."""
+
+
+def _primitive_serde(name: str) -> Serde:
+    from .serdes.primitives import PRIMITIVES, PrimitiveSerde
+
+    return PrimitiveSerde(PRIMITIVES[name])

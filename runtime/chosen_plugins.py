@@ -15,6 +15,7 @@ from .ir.topology import PluginRef, Settings, Store
 from .log.log import Log
 from .log.placed_log import PlacedLog
 from .log.state import LoadedStates
+from .serdes.serde import Serde
 from .state.restore_listener import RestoreListener
 from .state.restore_strategy import RestoreStrategy
 from .state.store import StoreBackend
@@ -38,8 +39,8 @@ def _manager(origin: Origin) -> PluginManager:
 class ChosenPlugins:
     """Creates the plugins of a run.
 
-    Logs, backends, restore strategies and listeners must have all methods of their protocol. An assignor is checked at
-    each assignment instead. The methods raise UnknownPluginError, PluginOptionsError, PluginImportError,
+    Logs, backends, serdes, restore strategies and listeners must have all methods of their protocol. An assignor is
+    checked at each assignment instead. The methods raise UnknownPluginError, PluginOptionsError, PluginImportError,
     InvalidPluginError.
     """
 
@@ -75,6 +76,11 @@ class ChosenPlugins:
             RestoreStrategy, self._plugins.restore_strategies, ref.name, ref.options
         )
         return strategy
+
+    def serde(self, ref: PluginRef) -> Serde:
+        """The format of keys or values in Kafka."""
+        serde: Serde = _with_methods_of(Serde, self._plugins.serdes, ref.name, ref.options)
+        return serde
 
     def restore_listeners(self) -> Mapping[str, RestoreListener]:
         """New instances of all restore listeners, by name."""

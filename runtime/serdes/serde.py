@@ -5,7 +5,7 @@ Bytes and columns are arrays of Arrow with a row for each record. No client of K
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import reduce
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import HeadwaterError
-from ..records.arrays import Bools, Int64s, to_numpy
+from ..records.arrays import BadValueError, Bools, Int64s, to_numpy
 from ..records.keys import partition_of
 
 
@@ -162,3 +162,37 @@ def encoded(payloads: pa.BinaryArray, absent: Bools, errors: Mapping[int, str]) 
         present[list(errors)] = False
         payloads = pc.if_else(pa.array(present), payloads, pa.scalar(None, pa.binary()))
     return Encoded(payloads, errors)
+
+
+def by_rows(
+    column: pa.Array, convert: Callable[[pa.Array], pa.Array], data_type: pa.DataType
+) -> tuple[pa.Array, dict[int, str]]:
+    """`convert(column)`, of the type `data_type`, with null in rows for which it raises BadValueError, and its causes.
+
+    A column that fails is halved until single rows are left, so a few bad rows among many cost little.
+    """
+    try:
+        return convert(column), {}
+    except BadValueError as error:
+        if len(column) == 1:
+            return pa.nulls(1, data_type), {0: error.cause}
+    middle = len(column) // 2
+    first, errors = by_rows(column[:middle], convert, data_type)
+    last, more = by_rows(column[middle:], convert, data_type)
+    return pa.concat_arrays([first, last]), errors | {middle + row: cause for row, cause in more.items()}
+
+
+def as_texts(payloads: pa.BinaryArray) -> tuple[pa.StringArray, dict[int, str]]:
+    """Payloads as texts, null where they are not UTF-8; and why they are not."""
+    try:
+        return payloads.cast(pa.string()), {}
+    except pa.ArrowInvalid:
+        errors = dict[int, str]()
+    for row, payload in enumerate(payloads.to_pylist()):
+        try:
+            bytes(payload or b"").decode()
+        except UnicodeDecodeError as error:
+            errors[row] = f"the byte 0x{error.object[error.start]:02x} at position {error.start + 1} is not UTF-8"
+    valid = to_numpy(payloads.is_valid())
+    valid[list(errors)] = False
+    return pc.if_else(pa.array(valid), payloads, pa.scalar(None, pa.binary())).cast(pa.string()), errors

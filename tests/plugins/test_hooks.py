@@ -98,6 +98,7 @@ BUILTIN: dict[str, Callable[[PluginManager], Any]] = {
     "headwater_register_restore_strategies": lambda manager: manager.restore_strategies,
     "headwater_register_store_backends": lambda manager: manager.store_backends,
     "headwater_register_logs": lambda manager: manager.logs,
+    "headwater_register_serdes": lambda manager: manager.serdes,
 }
 
 
