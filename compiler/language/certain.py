@@ -1,4 +1,4 @@
-"""What is certain of an expression without Spark: type mistakes, and that it cannot fail."""
+"""What is certain of an expression without Spark: type mistakes, constant results, and that it cannot fail."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
+from sqlglot.tokens import TokenType
 
 from ...runtime.expressions.terms import OPAQUE, WHOLE, Term, is_number
 from ...runtime.expressions.typed import read, read_tree
@@ -125,3 +126,63 @@ def _common(types: Sequence[str]) -> str | None:
     if types and all(map(is_number, types)):
         return "bigint" if all(type_ in WHOLE for type_ in types) else "double"
     return types[0] if len(set(types)) == 1 and types[0] in _CAST_FROM_STRINGS else None
+
+
+# Constant results of an expression of strings: of `if(x > 9, 'a', name)` the text 'a', beside others.
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A constant result: its text, and its span in the SQL."""
+
+    text: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Results:
+    """The constant results of an expression, in the order of the text. `complete`: it has no others but null."""
+
+    constants: tuple[Constant, ...]
+    complete: bool
+
+
+def results(expression: Expression) -> Results:
+    """The results of an expression that are string literals, also in the branches of a `case`."""
+    parsed = parse_sql(expression.sql, Diagnostics())
+    leaves = [] if parsed is None else list(_results(parsed.tree))
+    texts = [leaf.name for leaf in leaves if isinstance(leaf, exp.Literal) and leaf.is_string]
+    others = [leaf for leaf in leaves if not isinstance(leaf, exp.Null)]
+    constants = [_constant(parsed, text) for text in dict.fromkeys(texts)] if parsed is not None else []
+    return Results(tuple(constants), parsed is not None and len(others) == len(texts))
+
+
+def _results(tree: exp.Expr) -> Iterator[exp.Expr]:
+    """The parts of an expression that can be its result."""
+    match tree:
+        case exp.Paren():
+            parts = [tree.this]
+        case exp.Case():
+            parts = [*(choice.args["true"] for choice in tree.args["ifs"]), tree.args.get("default")]
+        case exp.If():
+            parts = [tree.args["true"], tree.args.get("false")]
+        case exp.Coalesce():
+            parts = [tree.this, *tree.expressions]
+        case _:
+            yield tree
+            return
+    for part in parts:
+        if part is not None:
+            yield from _results(part)
+
+
+def _constant(parsed: Parsed, text: str) -> Constant:
+    """The constant with its span. If the text has it several times, the one behind `then` or `else`, or else the last.
+
+    sqlglot does not keep the span of a literal.
+    """
+    found = [n for n, token in enumerate(parsed.tokens) if token.token_type is TokenType.STRING and token.text == text]
+    chosen = (n for n in found if n and parsed.tokens[n - 1].token_type in (TokenType.THEN, TokenType.ELSE))
+    token = parsed.tokens[next(chosen, found[-1])]
+    return Constant(text, token.start, token.end + 1)
