@@ -34,6 +34,7 @@ _POSITIONAL = {
     "PluginRef": 2,
     "PythonFunction": 2,
     "Reduce": 3,
+    "RoutedSink": 3,
     "Subtopology": 2,
     "Table": 2,
     "Materialize": 2,

@@ -10,7 +10,7 @@ from ..ir.topology import StepText, Subtopology
 from .operators.operator import UNTRACED, Column, EdgeColumns, Flow, Lineage, Node, Operator, flow_of
 from .operators.process import Process
 from .operators.stateless import Call
-from .operators.topics import Sink, Source
+from .operators.topics import RoutedSink, Sink, Source
 from .sql_step import SqlStep
 
 # The stateless stages of a subtopology: they process each record independently.
@@ -239,14 +239,14 @@ class _Stage:
     made: Columns
 
     def complete(self, sources: tuple[Source, ...], kept: bool) -> tuple[Node, ...]:
-        """The operators, with the properties that depend on the stages: `by_itself` of calls, `sources` of processors.
+        """The operators, with the properties that depend on the stages: `by_itself`, and `sources` of processors.
 
         `sources`: all sources of the task, for processors in a stage that does not read them itself. `kept`: whether an
         earlier stage is stateful.
         """
         nodes: list[Node] = []
         for node in self.nodes:
-            if isinstance(node, Call) and not kept:
+            if isinstance(node, Call | RoutedSink) and not kept:
                 nodes.append(replace(node, by_itself=True))
             elif isinstance(node, Process) and self.reads:
                 nodes.append(replace(node, sources=sources))

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ....errors import HeadwaterError, shortened
 from ...ir.topology import Topic
 from ...log.log import Log
 from ...records.arrays import Int64s, cast_to, to_numpy
@@ -17,9 +18,9 @@ from ...records.schema import WINDOW_COLUMNS, key_columns, value_columns
 from ...records.types import Kind
 from ...tasks.plan import TaskPlan
 from ..operators.operator import Flow, Untraced
-from ..operators.topics import Sink, Source
+from ..operators.topics import RoutedSink, Sink, Source
 from .keyed.groups import group_by, last_rows
-from .node import Edges, TaskEpoch, Written, step_name
+from .node import EachFailedError, Edges, TaskEpoch, Written, step_name
 from .order.partition_group import Reading, TakenRecords, read_task
 from .rows import Rows, is_old
 
@@ -59,6 +60,26 @@ def write(sink: Sink, edges: Edges, epoch: TaskEpoch) -> None:
     epoch.write(sink.topic, written.rows, written.partitions)
     if sink.flow in epoch.more:
         epoch.write_later(sink.topic, (_written(sink, rows, epoch) for rows in epoch.more.pop(sink.flow)))
+
+
+def write_routed(sink: RoutedSink, edges: Edges, epoch: TaskEpoch) -> None:
+    """See `RoutedSink`. Raises EachFailedError."""
+    rows = edges.pop(sink.flow)
+    names = rows.columns[sink.by]
+    chosen = to_numpy(pc.index_in(names, pa.array([topic.name for topic in sink.topics])).fill_null(-1))
+    failed = np.flatnonzero(chosen < 0)
+    if len(failed):
+        errors = (_no_topic(sink, name) for name in names.take(pa.array(failed)).to_pylist())
+        raise EachFailedError([*zip(rows.order[failed].tolist(), errors, strict=True)], sink.by_itself)
+    for number, topic in enumerate(sink.topics):
+        written = _written(Sink(sink.flow, topic, at=sink.at), rows.filter(chosen == number), epoch)
+        epoch.write(topic, written.rows, written.partitions)
+
+
+def _no_topic(sink: RoutedSink, name: str | None) -> HeadwaterError:
+    listed = ", ".join(topic.name for topic in sink.topics)
+    given = "null" if name is None else f"'{shortened(name)}'"
+    return HeadwaterError(f"`route` gives {given}, which is not among its topics: {listed}")
 
 
 def _written(sink: Sink, found: Rows, epoch: TaskEpoch) -> Written:

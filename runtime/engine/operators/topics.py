@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from ...ir.topology import Topic
-from .operator import EdgeColumns, Lineage, OnFlow, Operator, Place, Side, Touched
+from ...ir.topology import StepText, Topic
+from .operator import EdgeColumns, Lineage, OnFlow, Operator, Place, Side, Touched, flow_of
 
 if TYPE_CHECKING:
     from ..execution.node import Edges, TaskEpoch
@@ -131,6 +131,51 @@ class Sink(OnFlow):
         from ..execution.source import write
 
         write(self, edges, epoch)
+
+
+@dataclass(frozen=True)
+class RoutedSink(OnFlow):
+    """Appends each record of a stream to that one of several topics which the column `by` names.
+
+    `by`: the physical name of a string column. A record fails if its column is null or names none of `topics`. Each
+    topic has the flow's columns, and gets its records as from a `Sink` that appends. `by_itself`: as of `Call`.
+    """
+
+    flow: str
+    by: str
+    topics: tuple[Topic, ...]
+    at: Place = ""
+    by_itself: bool = False
+
+    makes = ()
+
+    @property
+    def touches(self) -> Touched:
+        """All input: it is written."""
+        return Touched(before=self.reads)
+
+    @property
+    def topics_written(self) -> tuple[Topic, ...]:
+        return self.topics
+
+    @property
+    def text(self) -> str:
+        return f"route by {self.by}"
+
+    def texts(self) -> Iterator[StepText]:
+        """Its `text`, and that of a sink for each topic, by name: their order in the file makes no difference."""
+        texts = (self.text, *(f"to {name}" for name in sorted(topic.name for topic in self.topics)))
+        return (StepText(flow_of(self.flow), text, str(self.at)) for text in texts)
+
+    def output_columns(self, edges: Mapping[str, EdgeColumns], lineage: Lineage) -> Mapping[str, EdgeColumns]:
+        """No edges."""
+        return {}
+
+    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
+        """Raises EachFailedError."""
+        from ..execution.source import write_routed
+
+        write_routed(self, edges, epoch)
 
 
 def topics_written(nodes: Sequence[Operator]) -> tuple[Topic, ...]:

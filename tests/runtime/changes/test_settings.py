@@ -70,6 +70,7 @@ OPERATORS: dict[str, set[str]] = {
     "Fork": set(),
     "Merge": {"flows", "into"},
     "Sink": {"flow", "topic"},
+    "RoutedSink": {"flow", "by", "topics"},
 }
 """Operator -> its fields that are compared. `keep`, `old`, `of`, `mode` and the like follow from the wiring."""
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from headwater.runtime.engine.execution.node import TaskEpoch
+from headwater.runtime.engine.execution.node import EachFailedError, TaskEpoch
 from headwater.runtime.engine.execution.rows import Rows
-from headwater.runtime.engine.operators.topics import Sink
+from headwater.runtime.engine.operators.topics import RoutedSink, Sink
 from headwater.runtime.ir.topology import Topic
 from headwater.runtime.records.keys import encode_keys, partition_of
 from headwater.runtime.records.types import Kind
@@ -127,3 +129,33 @@ def test_windows_of_a_key_share_its_partition():
     Sink("f", windowed, "each_update").run({"f": rows}, epoch)
     (partition,) = partition_of(encode_keys([pa.array(["a"])]), 16).tolist()
     assert epoch.sinks["out"][1][0].partitions.tolist() == [partition] * 3
+
+
+FEW = replace(OUT, name="few", partitions=2)
+
+
+def test_record_is_in_the_topic_that_its_column_names_in_order_and_in_its_keys_partition():
+    epoch = TaskEpoch(3, 0, {}, None, None)
+    changes = [(NEW, "out", 1, 5), (NEW, "few", 2, 4), (GONE, "out", None, 3), (NEW, "few", 4, 2)]
+    run(RoutedSink("f", "k", (OUT, FEW)), epoch, changes)
+    found = {
+        name: ([*zip(part.rows.kind.tolist(), part.rows.timestamp.tolist(), strict=True)], part.partitions.tolist())
+        for name, (_, (part,)) in epoch.sinks.items()
+    }
+    (of_out, of_few) = (
+        partition_of(encode_keys([pa.array([topic.name])]), topic.partitions).tolist() for topic in (OUT, FEW)
+    )
+    assert found == {"out": ([(NEW, 5), (GONE, 3)], of_out * 2), "few": ([(NEW, 4), (NEW, 2)], of_few * 2)}
+
+
+def test_each_record_whose_column_names_no_topic_fails_and_nothing_is_written():
+    epoch = TaskEpoch(0, 0, {}, None, None)
+    changes = [(NEW, "out", 1, 5), (NEW, None, 2, 4), (NEW, "few", 2, 4), (NEW, "Few", 3, 4)]
+    with pytest.raises(EachFailedError) as failed:
+        run(RoutedSink("f", "k", (OUT, FEW), by_itself=True), epoch, changes)
+    assert [(order, error.message) for order, error in failed.value.rows] == [
+        (2, "`route` gives null, which is not among its topics: out, few"),
+        (4, "`route` gives 'Few', which is not among its topics: out, few"),
+    ]
+    assert failed.value.by_itself
+    assert epoch.sinks == {}
