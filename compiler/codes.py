@@ -471,7 +471,7 @@ EXPRESSIONS: dict[str, Code] = {
     ),
     "HW412": Code(
         "an expression of the wrong type for its step",
-        "`filter` and `when` need a boolean, `explode` an array; a key cannot contain a map.",
+        "`filter` and `when` need a boolean, `explode` an array, `route` a string; a key cannot contain a map.",
         "Change the expression to the type that the step needs.",
     ),
     "HW413": Code(
@@ -646,6 +646,18 @@ TOPOLOGY: dict[str, Code] = {
         "final results without a window",
         "With `emit: on_close`, a row is emitted when its window closes. Without a window, no row is ever final.",
         "Put a `window` step before the aggregate, or use another `emit`.",
+    ),
+    "HW522": Code(
+        "a route to a topic that it does not list",
+        "The `route` of a flow gives the name of a topic. `topics` lists those that it can give, so that all topics of "
+        "a topology are known before it runs. A record with another result fails.",
+        "Correct the name, or add the topic to the list.",
+    ),
+    "HW523": Code(
+        "a topic that a route never gives",
+        "All results of the `route` are constants, and this topic is not among them, so it gets no records.",
+        "Add the topic to the expression, or remove it from the list.",
+        Severity.WARNING,
     ),
     "HW525": Code(
         "a join that is not possible for its two sides",

@@ -10,6 +10,7 @@ import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +122,7 @@ def compile_project(
         check_shared_stores(model.topologies[name], topology, f"{model.name}-{name}", diagnostics)
     check_lengths(model, resolution, _whole(loaded, checked, diagnostics), diagnostics)
     if not diagnostics.has_errors and not all(map(is_case_sensitive, _folders(loaded))):
-        check_case_conflicts(model, resolution, diagnostics)
+        check_case_conflicts(model, diagnostics)
     whole = _whole(loaded, checked, diagnostics)
     return CheckedProject(loaded, model, checked.topics, whole, diagnostics, checker.left_to_spark, read)
 
@@ -157,23 +158,25 @@ def _faulty(loaded: LoadedProject, diagnostics: Diagnostics) -> set[str]:
 def _parts(topology: CheckedTopology) -> set[str]:
     """The topology's file, and the topics it reads and writes."""
     topics = {source for flow in topology.flows.values() for source in read_by(flow) if source in topology.topics}
-    topics |= {flow.to.name for flow in topology.flows.values() if flow.to is not None}
+    topics |= {topic.name for flow in topology.flows.values() for topic in flow.to}
     return {topology.file, *topics, *(table.topic.name for table in topology.tables.values())}
 
 
 def _known(topology: CheckedTopology) -> bool:
     shapes = [shape for flow in topology.flows.values() for shape in (flow.before, flow.after)]
-    shapes += [shape for flow in topology.flows.values() for o in flow.operations for shape in (o.before, o.after)]
+    routes = [flow.route.operations for flow in topology.flows.values() if flow.route is not None]
+    placed = chain(*(flow.operations for flow in topology.flows.values()), *routes)
+    shapes += [shape for operation in placed for shape in (operation.before, operation.after)]
     return all(shape.known for shape in shapes)
 
 
 def _ordered(checked: Checked) -> dict[str, CheckedTopology]:
     """The topologies, writers of a topic before its readers; in a cycle, in order of declaration."""
     writers = {
-        flow.to.name: name
+        topic.name: name
         for name, topology in checked.topologies.items()
         for flow in topology.flows.values()
-        if flow.to
+        for topic in flow.to
     }
     reads: dict[str, list[str]] = {}
     for name, topology in checked.topologies.items():

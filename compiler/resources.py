@@ -129,7 +129,7 @@ def _topology(document: Definition, model: TopologyModel) -> tuple[Resource, lis
         for store, position in implicit_stores(model)
         if store not in model.stores
     ]
-    outputs = [flow.to.text for flow in model.flows.values() if flow.to is not None]
+    outputs = [topic.text for flow in model.flows.values() for topic in flow.to]
     return topology, outputs, [part for kind, _ in sections for part in parts[kind]]
 
 

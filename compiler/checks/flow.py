@@ -12,34 +12,39 @@ from ..entries import TopicModel, columns_ddl
 from ..model.project import FlowModel, ProjectModel
 from ..model.resolve import Resolution
 from ..operations.aggregate import AggregateStep
-from ..operations.base.context import CheckedFlow, CheckedTopology, FlowContext, Repartition, Step
+from ..operations.base.context import CheckedFlow, CheckedRoute, CheckedTopology, FlowContext, Repartition, Step
 from ..operations.base.site import UNKNOWN, Rekey, Shape
 from ..operations.joins.streams import StreamJoinStep
 from ..operations.parts.tables import Settling
 from ..operations.reduce import ReduceStep
 from ..operations.to_table import ToTableStep
 from ..reading.source import ScalarNode
+from .route import check_route
 
 
 def check_flow(
     context: FlowContext,
     flow: FlowModel,
     sources: Sequence[tuple[str, Shape]] | None,
-    topic: TopicModel | None,
+    topics: Mapping[str, TopicModel],
     invalid_sink: bool,
 ) -> CheckedFlow:
     """Check a flow against the shapes of its sources (None: unknown).
 
-    `topic`: the topic that it writes, if it is declared. `invalid_sink`: an error of its `to` was already reported.
+    `topics`: the declared topics. `invalid_sink`: an error of its `to` was already reported.
     """
     before = _merged(context, flow, sources) if sources is not None else UNKNOWN
     if sources is not None and len(sources) == 1:
         context.source = sources[0][0]
     at = flow.name.position.line_text
     shape = _settled(context, _steps(context, flow, before), at=at)
-    to = None
-    if flow.to is not None and not invalid_sink:
-        to = _sink(context, flow, flow.to, shape, topic)
+    to: tuple[Topic, ...] = ()
+    route: CheckedRoute | None = None
+    if flow.to and not invalid_sink and _may_write(context, flow, shape):
+        sinks = [_sink(context, name, shape, topics.get(name.text)) for name in flow.to]
+        to = tuple(sink for sink in sinks if sink is not None)
+        route = check_route(context, flow.route, flow.to, shape) if flow.route is not None else None
+    written = flow.route or next(iter(flow.to), None)
     context.topology.shapes[flow.name.text] = shape
     _check_skipping(context, flow)
     return CheckedFlow(
@@ -50,8 +55,9 @@ def check_flow(
         shape,
         to,
         at,
-        flow.to.position.line_text if flow.to else "",
+        written.position.line_text if written else "",
         None if flow.start is None or flow.start.text == "earliest" else flow.start.text,
+        route,
     )
 
 
@@ -165,16 +171,19 @@ def _settled(context: FlowContext, shape: Shape, step: Step | None = None, at: s
     return context.add(Settling(), shape, replace(shape, unsettled=False), step, at)
 
 
-def _sink(
-    context: FlowContext, flow: FlowModel, to: ScalarNode, shape: Shape, topic: TopicModel | None
-) -> Topic | None:
-    """The topic that a flow writes. If it is declared, the declaration must match the flow."""
+def _may_write(context: FlowContext, flow: FlowModel, shape: Shape) -> bool:
+    """Whether a flow may write topics: its last step must not end it."""
     last = flow.steps[-1] if flow.steps else None
     if context.operations and not shape.open and last is not None and _made(last):
         message = f"A `{last.word.text}` ends its flow, so the flow cannot write a topic."
         hint = f"Write the flows of the {last.word.text}, through flows that read them."
-        context.report("HW514", to.position, message, hint)
-        return None
+        context.report("HW514", flow.to[0].position, message, hint)
+        return False
+    return True
+
+
+def _sink(context: FlowContext, to: ScalarNode, shape: Shape, topic: TopicModel | None) -> Topic | None:
+    """A topic that a flow writes. If it is declared, the declaration must match the flow."""
     if topic is not None:
         _compare(context, to, shape, topic)
         return declared_topic(topic, context.topology.application)
@@ -266,11 +275,11 @@ def check_collapsed(
             made = (scalar.text for references in flow.references for scalar in references.flows)
             for flow_name in (name, *made):
                 collapsed[topology, "flow", flow_name] = origin
-        if flow.to is not None:
+        for to in flow.to:
             if checked_flow.after.is_table and checked_flow.after.emit == "per_epoch":
-                collapsed["", "topic", flow.to.text] = flow.to.text
+                collapsed["", "topic", to.text] = to.text
             elif origin is not None:
-                collapsed["", "topic", flow.to.text] = origin
+                collapsed["", "topic", to.text] = origin
 
 
 def _origin(topology: str, sources: Sequence[tuple[str, str]], collapsed: Mapping[Read, str]) -> str | None:

@@ -76,10 +76,11 @@ class _ProjectCheck:
 
     def run(self) -> Checked:
         writers = {
-            flow.to.text: f"{self.model.name}-{name}"
+            topic.text: f"{self.model.name}-{name}"
             for name, topology in self.model.topologies.items()
             for flow in topology.flows.values()
-            if flow.to is not None and (name, flow.name.text) not in self.resolution.invalid_sinks
+            for topic in flow.to
+            if (name, flow.name.text) not in self.resolution.invalid_sinks
         }
         for name, topic in self.model.topics.items():
             self._check_topic(topic)
@@ -126,15 +127,13 @@ class _ProjectCheck:
             None if sources is None else [(source, self._source(context, kind, source)) for kind, source in sources]
         )
         flow_context = FlowContext(context, flow.name, self.diagnostics, self.checker, self.functions, self.udfs)
-        declared = self.model.topics.get(flow.to.text) if flow.to else None
         invalid_sink = (topology, name) in self.resolution.invalid_sinks
-        checked = check_flow(flow_context, flow, shapes, declared, invalid_sink)
+        checked = check_flow(flow_context, flow, shapes, self.model.topics, invalid_sink)
         context.flows[name] = checked
-        if flow.to is not None and declared is None and not invalid_sink:
-            self.shapes[flow.to.text] = _stored_shape(checked.after)
-            if checked.to is not None:
-                self.topics[flow.to.text] = checked.to
-                self._add_letters()
+        if not invalid_sink:
+            self.shapes |= {to.text: _stored_shape(checked.after) for to in flow.to if to.text not in self.shapes}
+            self.topics |= {topic.name: topic for topic in checked.to if topic.name not in self.topics}
+            self._add_letters()
 
     def _add_letters(self) -> None:
         """Add topics of dead letters for the topics known so far."""

@@ -202,7 +202,7 @@ def check_starts(topology: TopologyModel, sources: Sources, diagnostics: Diagnos
     """Report a `start` that is invalid, of other sources than topics, or of topics that a table reads, too."""
     read: dict[str, FlowModel] = {}
     tables = {table.topic.text: table for table in topology.tables.values() if not table.is_global}
-    own = {flow.to.text for flow in topology.flows.values() if flow.to is not None}
+    own = {topic.text for flow in topology.flows.values() for topic in flow.to}
     for flow in topology.flows.values():
         start = flow.start
         for name in _topics(flow, sources):

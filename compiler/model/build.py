@@ -141,17 +141,18 @@ class _Builder:
         return self._reader.declared(mapping(node, side)) if side in node else None
 
     def _flow(self, name: ScalarNode, node: MappingNode) -> FlowModel:
-        to = scalar(node, "to")
+        to, route, lost = _to(node)
         return FlowModel(
             name,
             tuple(scalars(node.get("from"))),
             tuple(self._steps(name, node)),
             to,
+            route,
             text(node, "description", ""),
             _on_error(node),
             scalar(node, "on_error"),
             scalar(node, "start"),
-            lost=to is None and ("to" in node or is_lost(node, "to", "topology", "flow")),
+            lost=lost,
             was=tuple(scalars(node.get("was"))),
         )
 
@@ -174,6 +175,20 @@ class _Builder:
 
     def _action(self, word: ScalarNode, node: Node) -> StepAction | None:
         return STEPS[word.text].read(node, self._reader)
+
+
+def _to(node: MappingNode) -> tuple[tuple[ScalarNode, ...], ScalarNode | None, bool]:
+    """`to` of a flow: its topics, the expression that chooses one, and whether one of these could not be read."""
+    if "to" not in node:
+        return (), None, is_lost(node, "to", "topology", "flow")
+    routed = mapping(node, "to")
+    if routed is None:
+        topic = scalar(node, "to")
+        return (topic,) if topic is not None else (), None, topic is None
+    listed, route = routed.get("topics"), scalar(routed, "route")
+    topics = list(scalars(listed))
+    lost = not isinstance(listed, SequenceNode) or len(topics) < len(listed.items) or route is None
+    return tuple({topic.text: topic for topic in topics}.values()), route, lost
 
 
 def _on_error(node: MappingNode) -> OnError | None:

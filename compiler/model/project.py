@@ -18,15 +18,17 @@ from ..reading.source import ScalarNode
 class FlowModel:
     """An entry of `flows:`.
 
-    `on_error`: None if the policies of its topics apply. `on_error_at`: the scalar of `on_error`. `start`: where it
-    starts in its topics; None: at the first records. `lost`: its `to` could not be read, which was reported. `was`: its
-    former names, the latest first.
+    `to`: the topics that it writes. `route`: the expression that chooses one of them for each record; None if it writes
+    at most one. `on_error`: None if the policies of its topics apply. `on_error_at`: the scalar of `on_error`. `start`:
+    where it starts in its topics; None: at the first records. `lost`: its `to` could not be read, which was reported.
+    `was`: its former names, the latest first.
     """
 
     name: ScalarNode
     sources: tuple[ScalarNode, ...]
     steps: tuple[Step, ...]
-    to: ScalarNode | None = None
+    to: tuple[ScalarNode, ...] = ()
+    route: ScalarNode | None = None
     description: str = ""
     on_error: OnError | None = None
     on_error_at: ScalarNode | None = None

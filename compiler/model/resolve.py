@@ -92,10 +92,16 @@ class _Resolver:
             for flow in topology.flows.values():
                 yield topology, flow
 
+    def _sinks(self) -> Iterator[tuple[TopologyModel, FlowModel, ScalarNode]]:
+        """The topics that flows write."""
+        for topology, flow in self._flows():
+            for to in flow.to:
+                yield topology, flow, to
+
     def _internal_topics(self) -> None:
         """Report topics with names of repartition topics and changelogs."""
         named = [topic.name for topic in self._model.topics.values()]
-        named += [flow.to for _, flow in self._flows() if flow.to is not None]
+        named += [to for _, _, to in self._sinks()]
         for name in named:
             if name.text.startswith(f"{self._model.name}-") and name.text.endswith(_INTERNAL):
                 message = f"Names like '{name.text}' are reserved for internal topics of a topology."
@@ -109,12 +115,10 @@ class _Resolver:
             if name in self._model.topics:
                 self._taken_by_letters(self._model.topics[name].name, letters)
                 del self._letters[name]
-        for topology, flow in self._flows():
-            if flow.to is None:
-                continue
-            topic, me = flow.to.text, (topology.name.text, flow.name.text)
+        for topology, flow, to in self._sinks():
+            topic, me = to.text, (topology.name.text, flow.name.text)
             if topic in self._letters:
-                self._taken_by_letters(flow.to, self._letters[topic])
+                self._taken_by_letters(to, self._letters[topic])
                 self._invalid_sinks.add(me)
                 continue
             if topic in writer:
@@ -122,7 +126,7 @@ class _Resolver:
                 seeded = writer[topic] == "its seed"
                 way = "remove the seed" if seeded else "merge the flows with `from: [a, b]`"
                 hint = f"A topic has one writer: write to another topic, or {way}."
-                self._diagnostics.add("HW308", flow.to.position, message, hint)
+                self._diagnostics.add("HW308", to.position, message, hint)
                 self._invalid_sinks.add(me)
                 continue
             writer[topic] = f"the flow '{flow.name.text}' of '{topology.name.text}'"
@@ -198,9 +202,8 @@ class _Resolver:
     def _elsewhere(self, name: str) -> str | None:
         for topology, flow in self._flows():
             if flow.name.text == name:
-                way = (
-                    f"read the topic that it writes: '{flow.to.text}'" if flow.to else "let it write a topic with `to`"
-                )
+                written = " or ".join(f"'{topic.text}'" for topic in flow.to)
+                way = f"read the topic that it writes: {written}" if written else "let it write a topic with `to`"
                 return f"'{name}' is a flow of the topology '{topology.name.text}': {way}."
         return None
 
@@ -261,7 +264,7 @@ class _Resolver:
         shared = {name for name in users if users.count(name) > 1}
         for flow in topology.flows.values():
             continues = any(step.flows or shared.intersection(map(_text, step.stores)) for step in flow.references)
-            if flow.to is None and flow.name.text not in read and not continues:
+            if not flow.to and flow.name.text not in read and not continues:
                 self._diagnostics.add("HW310", flow.name.position, f"No flow reads '{flow.name.text}'.")
 
     def _reads(self, names: Mapping[str, Names]) -> dict[FlowId, list[FlowId]]:

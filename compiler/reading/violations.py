@@ -43,13 +43,14 @@ _FLOW = {
     "output": "Write `to: <topic>`.",
     "into": "Write `to: <topic>`.",
 }
+_TO = dict.fromkeys(("by", "when", "expression", "topic_name"), "Write `route: <expression of a topic's name>`.")
 _TOPIC = {
     "columns": "Write `key:` and `value:` with their columns.",
     "schema": "Write `key:` and `value:` with their columns.",
     "fields": "Write `key:` and `value:` with their columns.",
     "replication_factor": "Remove it: the log is as durable as its disk or bucket.",
 }
-_KEYS = {"Step": _STEPS, "Flow": _FLOW, "Topic": _TOPIC}
+_KEYS = {"Step": _STEPS, "Flow": _FLOW, "To": _TO, "Topic": _TOPIC}
 
 _MAX_SHOWN = 60
 
@@ -130,6 +131,7 @@ _TITLES = {
     "Module": "a Python module's name",
     "Name": "a name",
     "Plugin": "a plugin's name, or a mapping with its name and options",
+    "To": "a topic's name, or a mapping with `route` and `topics`",
     "TopicName": "a topic's name",
     "Within": "a duration such as 10m, or a mapping with before and after",
     "Type": "a Spark SQL type such as string",
@@ -230,6 +232,8 @@ def _type_hint(violation: Violation, types: list[str]) -> str | None:
     text = violation.node.text if isinstance(violation.node, ScalarNode) else ""
     if violation.title in ("Duration", "Within") and isinstance(given, int):
         return f"Add a unit: {given}ms, {given}s, {given}m, {given}h or {given}d."
+    if violation.title == "To" and isinstance(given, list):
+        return "Let a flow for each topic read this one; or choose a topic for each record, with `route` and `topics`."
     if violation.title == "Expression" and given is None:
         return 'Write the expression; SQL\'s null is "null", in quotes.'
     if types == ["object"] and violation.path and (hint := as_mapping(str(violation.path[-1]), violation.node)):

@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 
 from ...runtime.engine.operators.operator import Side
 from ...runtime.engine.operators.stateless import Fork, Merge, Select
-from ...runtime.engine.operators.topics import Sink, SinkMode, Source
+from ...runtime.engine.operators.topics import RoutedSink, Sink, SinkMode, Source
 from ...runtime.engine.sql_step import SqlStep
 from ...runtime.ir.topology import GlobalTable, Topic
 from ..entries import columns_ddl
+from ..language.expressions import Expression
 from ..operations.base.operation import (
     EVERY_CHANGE,
     Description,
@@ -23,7 +24,7 @@ from ..operations.base.operation import (
     PythonOperation,
     TableUse,
 )
-from ..operations.base.site import NOW, Declared, LiveEdge, PythonLayout, Shape, Site, SqlLayout
+from ..operations.base.site import NOW, Declared, LiveEdge, PythonLayout, Shape, Site, SqlLayout, argument_columns
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,11 @@ class Writing(PythonOperation):
     has_effect = True
 
     @property
+    def topics(self) -> tuple[Topic, ...]:
+        """The one topic."""
+        return (self.topic,)
+
+    @property
     def null_keys(self) -> NullKeys:
         """The readers of a repartition topic decide. Other sinks drop records with a null key."""
         return "passed" if self.mode == "repartition" else "dropped"
@@ -124,6 +130,36 @@ class Writing(PythonOperation):
             topic = site.declared.topics.setdefault(self.topic.name, self.topic)
         of: Side = "table" if self.mode == "repartition" and shape.is_table else "stream"
         return PythonLayout((Sink(edge.name, topic, self.mode, self.keep_null_keys, of, site.at),), ())
+
+
+@dataclass(frozen=True)
+class Routing(PythonOperation):
+    """Writes each record of a stream to one of several topics.
+
+    `by`: the expression of the topic's name, which a column has if it is none itself. `columns`: the value columns of
+    the topics.
+    """
+
+    topics: tuple[Topic, ...]
+    by: Expression
+    columns: frozenset[str]
+
+    has_effect = True
+    null_keys = "dropped"
+
+    def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
+        """The columns of the topics, and the one with the topic's name."""
+        return self.columns | argument_columns([self.by])
+
+    def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
+        """One sink, as for a `TopicNameExtractor` of Kafka Streams."""
+        names = tuple(topic.name for topic in self.topics)
+        return Description(f"route {self.by.sql.text}", (Processor("KSTREAM-SINK", "sink", topics=names),))
+
+    def in_python(self, site: Site) -> PythonLayout:
+        topics = tuple(site.declared.topics.setdefault(topic.name, topic) for topic in self.topics)
+        by = site.input.physical(self.by.as_column)
+        return PythonLayout((RoutedSink(site.input.name, by, topics, site.at),), ())
 
 
 @dataclass(frozen=True)

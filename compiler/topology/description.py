@@ -155,7 +155,8 @@ def _text(node: ProcessorNode, order: Mapping[str, ProcessorNode], kept: str) ->
         case "source":
             return f"Source: {node.name} (topics: [{', '.join(node.topics)}]){about}{after}"
         case "sink":
-            return f"Sink: {node.name} (topic: {node.topics[0]}){about}{before}"
+            written = f"topic: {node.topics[0]}" if len(node.topics) == 1 else f"topics: [{', '.join(node.topics)}]"
+            return f"Sink: {node.name} ({written}){about}{before}"
     return f"Processor: {node.name} (stores: [{', '.join(node.stores)}]){about}{after}{before}"
 
 
@@ -177,7 +178,7 @@ def mermaid(topology: TopologyGraph) -> str:
     nodes = {node.name: node for part in topology.subtopologies for node in part.nodes}
     for node in nodes.values():
         for after in node.successors:
-            lines.append(f"  {_end(node)} --> {_end(nodes[after])}")
+            lines += [f"  {start} --> {end}" for start in _ends(node) for end in _ends(nodes[after])]
     for table in topology.global_tables:
         lines.append(f'  {_id("topic", table.topic.name)} -.-> {_id("global", table.name)}["{table.name} (global)"]')
     return "\n".join(lines) + "\n"
@@ -188,8 +189,8 @@ def _label(node: ProcessorNode) -> str:
     return "<br/>".join([role, *node.stores])
 
 
-def _end(node: ProcessorNode) -> str:
-    return _id("node", node.name) if node.kind == "processor" else _id("topic", node.topics[0])
+def _ends(node: ProcessorNode) -> list[str]:
+    return [_id("node", node.name)] if node.kind == "processor" else [_id("topic", topic) for topic in node.topics]
 
 
 def _id(kind: str, name: str) -> str:

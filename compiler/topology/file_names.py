@@ -75,10 +75,10 @@ def _report(at: ScalarNode, what: str, limit: int, hint: str, diagnostics: Diagn
     diagnostics.add("HW039", at.position, message, hint)
 
 
-def check_case_conflicts(model: ProjectModel, resolution: Resolution, diagnostics: Diagnostics) -> None:
+def check_case_conflicts(model: ProjectModel, diagnostics: Diagnostics) -> None:
     """Report names that differ only in case. In a case-insensitive file system they would have the same folder."""
-    written = {name: model.topologies[topology].flows[flow].to for name, (topology, flow) in resolution.written.items()}
-    topics = [*(topic.name for topic in model.topics.values()), *(name for name in written.values() if name)]
+    topics = [topic.name for topic in model.topics.values()]
+    topics += [to for topology in model.topologies.values() for flow in topology.flows.values() for to in flow.to]
     _report_case_conflicts("topics", topics, diagnostics)
     _report_case_conflicts("topologies", (topology.name for topology in model.topologies.values()), diagnostics)
     for topology in model.topologies.values():

@@ -9,7 +9,7 @@ from functools import cached_property
 from ..operations.base.operation import Operation
 from ..operations.base.site import Shape
 from ..operations.process import Processing
-from .connections import Forking, GlobalReading, Reading, Writing
+from .connections import Forking, GlobalReading, Reading, Routing, Writing
 
 # The graph has the operations of all flows and the connections between flows: reading and writing topics, forks and
 # merges. An edge has one producer and one consumer, besides joins that only look up rows in it (`lookups`).
@@ -27,6 +27,11 @@ class GraphOperation:
     at: str = ""
     name: str = ""
     lookups: tuple[int, ...] = ()
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The names of the topics that it writes."""
+        return tuple(t.name for t in self.operation.topics) if isinstance(self.operation, Writing | Routing) else ()
 
 
 @dataclass(frozen=True)
@@ -101,8 +106,13 @@ def _sources(part: Sequence[GraphOperation]) -> Iterator[int]:
 
 def _writes_to(part: Sequence[GraphOperation], other: Sequence[GraphOperation]) -> bool:
     """Whether `part` writes a topic that `other` reads."""
-    written = {op.operation.topic.name for op in part if isinstance(op.operation, Writing)}
+    written = written_by(part)
     return any(_read(op.operation) in written for op in other)
+
+
+def written_by(part: Sequence[GraphOperation]) -> frozenset[str]:
+    """The names of the topics that operations write."""
+    return frozenset(topic for op in part for topic in op.written)
 
 
 def _read(operation: Operation) -> str | None:
@@ -122,7 +132,7 @@ def with_unique_edges(wired: OperationGraph) -> OperationGraph:
     names: dict[int, dict[str, str]] = {}
     taken: set[str] = set()
     for part in wired.components():
-        written = {op.operation.topic.name for op in part if isinstance(op.operation, Writing)}
+        written = written_by(part)
         for op in part:
             operation = op.operation
             if isinstance(operation, Reading) and operation.repartition and operation.topic.name in written:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from ..operations.base.operation import EitherOperation, SqlOperation
 from ..operations.process import Processing
-from .connections import Reading, Writing
-from .operation_graph import GraphOperation, OperationGraph
+from .connections import Reading
+from .operation_graph import GraphOperation, OperationGraph, written_by
 
 Group = tuple[GraphOperation, ...]
 """Processors that share stores, directly or through others, with the steps between them, in order."""
@@ -94,7 +94,7 @@ def cycles(wired: OperationGraph) -> Iterator[str]:
     """The repartition topics that the same subtopology writes and reads, because a shared store connects its parts."""
     for part in wired.components():
         read = {v.operation.topic.name for v in part if isinstance(v.operation, Reading) and v.operation.repartition}
-        written = {v.operation.topic.name for v in part if isinstance(v.operation, Writing)}
+        written = written_by(part)
         yield from sorted(read & written)
 
 
@@ -111,7 +111,7 @@ def _before(wired: OperationGraph, op: GraphOperation) -> list[GraphOperation]:
     before = [wired.producer[edge] for edge in (*op.inputs, *op.lookups)]
     if isinstance(op.operation, Reading):
         topic = op.operation.topic.name
-        before += [v for v in wired.operations if isinstance(v.operation, Writing) and v.operation.topic.name == topic]
+        before += [v for v in wired.operations if topic in v.written]
     return before
 
 

@@ -24,7 +24,7 @@ from ..operations.branch import Branching
 from ..operations.joins.tables import JoinOfTables
 from ..operations.parts.joins import ResponseJoin, SubscriptionSend, TableJoin
 from ..operations.parts.tables import RESULT, TableMaterialization, ToTable, rows_store
-from .connections import Forking, GlobalReading, Merging, Reading, Writing
+from .connections import Forking, GlobalReading, Merging, Reading, Routing, Writing
 from .operation_graph import GraphOperation, OperationGraph
 from .related_tables import RelatedTables
 from .sharing import Group
@@ -150,7 +150,7 @@ class _Wiring:
                 self._branch(flow, placed, placed.operation, placed.operation.shapes, edge)
                 return
             edge = self._operation(flow, placed, edge)
-        self._finish(flow.name, edge, flow.at, flow.to, flow.to_at)
+        self._finish(flow.name, edge, flow.at, flow)
 
     def _start(self, flow: CheckedFlow) -> int:
         first = flow.operations[0].operation if flow.operations else None
@@ -238,8 +238,9 @@ class _Wiring:
         for name, branch in zip(branching.into, edges, strict=True):
             self._finish(name, branch, placed.at)
 
-    def _finish(self, name: str, edge: int, at: str, to: Topic | None = None, to_at: str = "") -> None:
-        """Connect the end of a flow or table to its readers and its sink."""
+    def _finish(self, name: str, edge: int, at: str, ended: CheckedFlow | None = None) -> None:
+        """Connect the end of a flow or table to its readers and its sink. `ended`: the flow, if it may write topics."""
+        writes = ended is not None and bool(ended.to)
         flows = self._flows_of.get(name, ())
         lookups = [lookup for flow in flows for _, lookup in _lookups(flow, name)]
         joined = any(not lookup.triggered for lookup in lookups) or name in self._related.names
@@ -251,7 +252,7 @@ class _Wiring:
         sharing = [reader for flow in flows for reader in _sharing(flow, name)]
         names = list(self._readers_of(name))
         own = [name] if joined else []
-        own += [f"{name}.to" if own else name] if to is not None else []
+        own += [f"{name}.to" if own else name] if writes else []
         own += [f"{name}.repartition" if own else name] if sharing else []
         into = (*own, *names)
         copies = (edge,) * len(into)
@@ -262,14 +263,24 @@ class _Wiring:
         mine = iter(copies)
         if joined:
             self._looked_up[name] = next(mine)
-        if to is not None:
-            self._add(Writing(to, _mode(shape)), (next(mine),), (), name, to_at)
+        if ended is not None and writes:
+            self._write(ended, next(mine))
         if sharing:
             placed = sharing[0][1]
             assert isinstance(placed.operation, Repartition)
             into = tuple(reader for reader, _ in sharing)
             edges = self._repartition(placed.operation, placed, next(mine), name, into)
             self._given.update({(name, reader): shared for reader, shared in zip(into, edges, strict=True)})
+
+    def _write(self, flow: CheckedFlow, edge: int) -> None:
+        """Add the sink of a flow."""
+        shape = self._shapes[edge]
+        if flow.route is None:
+            self._add(Writing(flow.to[0], _mode(shape)), (edge,), (), flow.name, flow.to_at)
+            return
+        for placed in flow.route.operations:
+            edge = self._operation(flow, placed, edge)
+        self._add(Routing(flow.to, flow.route.by, frozenset(shape.value)), (edge,), (), flow.name, flow.to_at)
 
     def _readers_of(self, name: str) -> Iterator[str]:
         """The edges of the readers of a flow or table, in the order of the file."""

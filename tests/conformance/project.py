@@ -47,7 +47,8 @@ class Case:
 
     @property
     def output_topics(self) -> list[str]:
-        return sorted(flow["to"] for flow in self.content["topology"]["flows"].values() if "to" in flow)
+        sinks = [flow["to"] for flow in self.content["topology"]["flows"].values() if "to" in flow]
+        return sorted(topic for to in sinks for topic in ([to] if isinstance(to, str) else to["topics"]))
 
     def write(self, root: Path, max_records: int = 1000) -> None:
         """The case as a project: topics of one partition with key `k` and value `v`."""

@@ -33,6 +33,7 @@ def words(topology: Mapping[str, Any]) -> set[str]:
     steps = [step for flow in topology["flows"].values() for step in flow.get("steps", ())]
     tables = topology.get("tables", {})
     found = {step for step in steps if isinstance(step, str)}
+    found |= {"route" for flow in topology["flows"].values() if isinstance(flow.get("to"), dict)}
     for name, content in (item for step in steps if isinstance(step, dict) for item in step.items()):
         attributes = content if isinstance(content, dict) and name not in OF_COLUMNS else {}
         found |= {name, *(f"{name} {attribute}" for attribute in attributes)}

@@ -51,11 +51,23 @@ class PlacedOperation:
 
 
 @dataclass(frozen=True)
+class CheckedRoute:
+    """How a flow chooses one of its topics for each record.
+
+    `by`: the expression of the topic's name. `operations`: compute it behind the end of the flow.
+    """
+
+    by: Expression
+    operations: tuple[PlacedOperation, ...]
+
+
+@dataclass(frozen=True)
 class CheckedFlow:
     """A flow without errors.
 
-    `sources`: the names of topics, tables and flows. `at`, `to_at`: `file:line`. `start`: the position in its topics
-    where it starts, as in the YAML; None: the first records.
+    `sources`: the names of topics, tables and flows. `to`: the topics that it writes, several only with a `route`.
+    `at`, `to_at`: `file:line`. `start`: the position in its topics where it starts, as in the YAML; None: the first
+    records.
     """
 
     name: str
@@ -63,10 +75,11 @@ class CheckedFlow:
     operations: tuple[PlacedOperation, ...]
     before: Shape
     after: Shape
-    to: Topic | None
+    to: tuple[Topic, ...]
     at: str
     to_at: str = ""
     start: str | None = None
+    route: CheckedRoute | None = None
 
 
 @dataclass(frozen=True)

@@ -165,6 +165,14 @@ def test_parse_leaves_types_alone_that_only_spark_knows(compiled: Compile) -> No
     assert [left.sql for left in project.left_to_spark] == ["value.url + tags", "crc32(url)"]
 
 
+def test_parse_leaves_out_a_topology_with_a_route_of_unknown_type(compiled: Compile) -> None:
+    topology = "flows:\n  visits:\n    from: clicks\n    to: {{route: {}, topics: [visits_of_a]}}\n"
+    known, unknown = (compiled(TOPICS, topology.format(sql), parse=True) for sql in ("lower(url)", "soundex(url)"))
+    assert not [*known.diagnostics, *unknown.diagnostics]
+    assert [left.sql for left in unknown.left_to_spark] == ["soundex(url)"]
+    assert [len(project.topologies) for project in (known, unknown)] == [1, 0]
+
+
 def test_parse_reports_a_type_that_is_known_without_spark(compiled: Compile) -> None:
     project = compiled(
         TOPICS,

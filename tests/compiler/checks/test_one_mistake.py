@@ -156,3 +156,28 @@ def test_merge_key_of_a_topic_gives_its_keys_to_what_follows(compiled: Compile) 
     flows = "flows:\n  copied: {from: other, steps: [{filter: length(url) > 3}], to: copies}\n"
 
     assert codes(compiled(MERGED, flows, parse=True)) == ["HW020"]
+
+
+ROUTED = "flows:\n  visits:\n    from: clicks\n    to: {route: user, topics: [visits_of_a, visits_of_b]}\n"
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "code"),
+    [
+        ("route: user", "rout: user", "HW201"),
+        ("topics: [visits_of_a, visits_of_b]", "topic: [visits_of_a, visits_of_b]", "HW201"),
+        ("[visits_of_a, visits_of_b]", "visits_of_a", "HW203"),
+        ("visits_of_a,", "5,", "HW203"),
+        ("visits_of_a,", "visits_of_b, visits_of_a,", "HW208"),
+        ("{route: user, topics: [visits_of_a, visits_of_b]}", "[visits_of_a, visits_of_b]", "HW203"),
+        ("route: user", "route: usr", "HW403"),
+        ("to:", "too:", "HW201"),
+    ],
+)
+def test_mistake_in_a_route_makes_its_topics_no_mistake_elsewhere(
+    compiled: Compile, right: str, wrong: str, code: str
+) -> None:
+    assert right in ROUTED
+    reader = "flows:\n  all:\n    from: visits_of_a\n    to: copies\n"
+    assert codes(compiled(TOPICS, ROUTED, reader, parse=True)) == []
+    assert codes(compiled(TOPICS, ROUTED.replace(right, wrong), reader, parse=True)) == [code]

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from headwater.compiler.diagnostics import Diagnostics
-from headwater.compiler.model.resolve import resolve
 from headwater.compiler.pipeline import CheckedProject
 from headwater.compiler.topology.file_names import (
     MAX_APPLICATION_BYTES,
@@ -117,7 +116,7 @@ def test_names_that_differ_in_capitals_only_are_twins(compiled: Compile) -> None
     )
     diagnostics = Diagnostics()
 
-    check_case_conflicts(project.model, resolve(project.model, Diagnostics()), diagnostics)
+    check_case_conflicts(project.model, diagnostics)
 
     assert not [each for each in project.diagnostics if each.code == "HW039"]  # this file system tells them apart
     assert [each.message for each in diagnostics] == [

@@ -75,7 +75,7 @@ TESTS = {
         "store_backend",
         "runtime/changes/test_comparison.py::test_backend_of_a_store_without_changelog_cannot_change",
     ),
-    "a filter, an expression, a branch, the values of a join: any step": (
+    "a filter, an expression, a branch, a route, the values of a join: any step": (
         "filter",
         "filter_removed",
         "expression",
@@ -84,6 +84,7 @@ TESTS = {
         "join_type",
         "variable",
         "cli/test_changed_results.py::test_changed_result_is_that_of_a_fresh_project_or_goes_on",
+        "api/test_routes.py::test_plan_tells_what_of_a_route_has_changed",
     ),
     "the expression that an aggregate reads (`sum(price)`, now `sum(price * 2)`), of the same type": (
         "aggregate_expression",
