@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,13 +14,18 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType  # type: ignore[attr-defined]
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    ConfigResource,
+    ListOffsetsResultInfo,
+    OffsetSpec,
+    ResourceType,
+    TopicDescription,
+)
 
 from ..ir.topology import KafkaCluster
 from .cluster import PATIENCE, Asking, Connections
 from .errors import KafkaTopicRecreatedError
-
-_UNSTABLE_PAUSE = 0.02
 
 
 @dataclass(frozen=True)
@@ -84,15 +89,19 @@ class KafkaAdmin:
 
     @cached_property
     def _ask(self) -> Asking:
-        return Asking(self._connections, self._client.poll)
+        return Asking(self._connections, self._client.poll, self._patience)
 
     def topics(self, names: Iterable[str]) -> dict[str, TopicMetadata]:
         """Topics by name. Raises KafkaTopicMissingError too."""
         wanted = sorted(set(names))
         if not wanted:
             return {}
-        futures = self._client.describe_topics(TopicCollection(wanted), request_timeout=self._patience)
-        answers = self._ask.answers("reading the metadata of topics", [futures[name] for name in wanted], wanted)
+
+        def ask() -> list[Future[TopicDescription]]:
+            futures = self._client.describe_topics(TopicCollection(wanted), request_timeout=self._patience)
+            return [futures[name] for name in wanted]
+
+        answers = self._ask.answers("reading the metadata of topics", ask, wanted)
         return {
             name: TopicMetadata(name, _text_of_id(answer.topic_id), len(answer.partitions))
             for name, answer in zip(wanted, answers, strict=True)
@@ -112,9 +121,11 @@ class KafkaAdmin:
     def topic_settings(self, name: str) -> dict[str, str]:
         """The settings of a topic, with the defaults of its cluster."""
         resource = ConfigResource(ResourceType.TOPIC, name)
-        futures = self._client.describe_configs([resource], request_timeout=self._patience)
-        request = f"reading the settings of topic {name}"
-        (answer,) = self._ask.answers(request, [futures[resource]], [name])
+        (answer,) = self._ask.answers(
+            f"reading the settings of topic {name}",
+            lambda: [self._client.describe_configs([resource], request_timeout=self._patience)[resource]],
+            [name],
+        )
         return {setting: entry.value for setting, entry in answer.items() if entry.value is not None}
 
     def ends(self, topics: Iterable[TopicMetadata]) -> dict[str, tuple[PartitionEnds, ...]]:
@@ -153,20 +164,19 @@ class KafkaAdmin:
         """For each question the offsets of all places. All are asked at once."""
         if not places:
             return [[] for _ in questions]
-        asked = [
-            self._client.list_offsets(
-                dict.fromkeys(places, spec), isolation_level=level, request_timeout=self._patience
-            )
-            for spec, level in questions
-        ]
-        names = [place.topic for place in places]
-        return [
-            [
-                answer.offset
-                for answer in self._ask.answers("reading offsets", [futures[place] for place in places], names)
+
+        def ask() -> list[Future[ListOffsetsResultInfo]]:
+            asked = [
+                self._client.list_offsets(
+                    dict.fromkeys(places, spec), isolation_level=level, request_timeout=self._patience
+                )
+                for spec, level in questions
             ]
-            for futures in asked
-        ]
+            return [futures[place] for futures in asked for place in places]
+
+        names = [place.topic for place in places] * len(questions)
+        offsets = [answer.offset for answer in self._ask.answers("reading offsets", ask, names)]
+        return [offsets[start : start + len(places)] for start in range(0, len(offsets), len(places))]
 
     def committed(self, group: str, topic: TopicMetadata) -> dict[int, Position]:
         """The committed offsets of a group by partition, without partitions that have none.
@@ -174,23 +184,20 @@ class KafkaAdmin:
         Waits for transactions that commit offsets of the group. `group`: its name in Kafka, with any prefix.
         """
         places = [TopicPartition(topic.name, number) for number in range(topic.partitions)]
-        request, until = f"reading the offsets of group {group}", time.monotonic() + self._patience
-        while True:
-            futures = self._client.list_consumer_group_offsets(
-                [ConsumerGroupTopicPartitions(group, places)], require_stable=True, request_timeout=self._patience
-            )
-            (answer,) = self._ask.answers(request, futures.values(), [topic.name])
-            errors = [place.error for place in answer.topic_partitions if place.error is not None]
-            if not errors:
-                return {
-                    place.partition: Position(place.offset, place.metadata or "")
-                    for place in answer.topic_partitions
-                    if place.offset >= 0
-                }
-            unstable = all(error.code() == KafkaError.UNSTABLE_OFFSET_COMMIT for error in errors)
-            if not unstable or time.monotonic() >= until:
-                raise self._connections.error(request, errors[0], topic.name)
-            time.sleep(_UNSTABLE_PAUSE)
+        groups = [ConsumerGroupTopicPartitions(group, places)]
+        (answer,) = self._ask.answers(
+            f"reading the offsets of group {group}",
+            lambda: self._client.list_consumer_group_offsets(
+                groups, require_stable=True, request_timeout=self._patience
+            ).values(),
+            [topic.name],
+            _error_in,
+        )
+        return {
+            place.partition: Position(place.offset, place.metadata or "")
+            for place in answer.topic_partitions
+            if place.offset >= 0
+        }
 
     def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
         """Commit offsets of a group by partition, for Kafka's tools: nothing here reads them.
@@ -200,14 +207,18 @@ class KafkaAdmin:
         if not offsets:
             return
         places = [TopicPartition(topic, partition, offset) for partition, offset in sorted(offsets.items())]
-        futures = self._client.alter_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(group, places)], request_timeout=self._patience
+        groups = [ConsumerGroupTopicPartitions(group, places)]
+        self._ask.answers(
+            f"committing offsets of group {group}",
+            lambda: self._client.alter_consumer_group_offsets(groups, request_timeout=self._patience).values(),
+            [topic],
+            _error_in,
         )
-        request = f"committing offsets of group {group}"
-        (answer,) = self._ask.answers(request, futures.values(), [topic])
-        for place in answer.topic_partitions:
-            if place.error is not None:
-                raise self._connections.error(request, place.error, topic)
+
+
+def _error_in(answer: ConsumerGroupTopicPartitions) -> KafkaError | None:
+    """The first error of a partition."""
+    return next((place.error for place in answer.topic_partitions or () if place.error is not None), None)
 
 
 def _text_of_id(topic_id: object) -> str:

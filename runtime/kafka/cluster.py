@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from typing import Any, TypeVar
 
@@ -21,7 +21,7 @@ PATIENCE = 20.0
 _REFUSED_SECONDS = 2.0
 """The seconds after a refused login in which it may still succeed: with another broker, or after a broker's start."""
 
-_LOOK_SECONDS = 0.1
+_LOOK_SECONDS, _PAUSE_SECONDS = 0.1, 0.02
 
 OWN_SETTINGS = frozenset(
     {
@@ -99,28 +99,71 @@ class Connections:
         return error_of(self.cluster.bootstrap_servers, request, error, topic, self._error)
 
 
-class Asking:
-    """Requests of an admin client: their answers, or the error that the client tells of its connections."""
+_PASSING = frozenset(
+    {
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.UNSTABLE_OFFSET_COMMIT,
+        KafkaError._NOENT,
+    }
+)
+"""Codes of a broker that starts or changes its role, and of transactions that are about to end. The client repeats the
+requests of producers and consumers itself, but not those of an admin client.
+"""
 
-    def __init__(self, connections: Connections, poll: Any) -> None:
+
+class Asking:
+    """Requests of an admin client: their answers, or the error that the client tells of its connections.
+
+    `poll`: of the client. `patience`: seconds in which requests are repeated that brokers cannot answer yet.
+    """
+
+    def __init__(self, connections: Connections, poll: Callable[[float], object], patience: float) -> None:
         self._connections = connections
         self._poll = poll
+        self._patience = patience
 
     def answers(
-        self, request: str, futures: Iterable[Future[Answer]], topics: Iterable[str | None] = ()
+        self,
+        request: str,
+        ask: Callable[[], Iterable[Future[Answer]]],
+        topics: Iterable[str],
+        error_in: Callable[[Answer], KafkaError | None] = lambda _: None,
     ) -> list[Answer]:
-        """The answers, in order. `topics`: that the requests are about. Raises KafkaClusterError."""
-        asked = list(futures)
-        about = list(topics) or [None] * len(asked)
-        while wait(asked, timeout=_LOOK_SECONDS).not_done:
+        """The answers, in order. `ask`: sends the requests. `topics`: of each request. Raises KafkaClusterError.
+
+        `error_in`: the error that an answer contains, if any.
+        """
+        until = time.monotonic() + self._patience
+        about = list(topics)
+        while True:
+            answers, errors = self._wait(list(ask()), error_in)
+            failures = [(error, topic) for error, topic in zip(errors, about, strict=True) if error is not None]
+            if not failures:
+                self._connections.answered()
+                return answers
+            lasting = [failure for failure in failures if failure[0].code() not in _PASSING]
+            if lasting or time.monotonic() >= until:
+                error, topic = (lasting or failures)[0]
+                raise self._connections.error(request, error, topic)
+            time.sleep(_PAUSE_SECONDS)
+
+    def _wait(
+        self, futures: Sequence[Future[Answer]], error_in: Callable[[Answer], KafkaError | None]
+    ) -> tuple[list[Answer], list[KafkaError | None]]:
+        while wait(futures, timeout=_LOOK_SECONDS).not_done:
             self._poll(0)
             self._connections.check()
         self._poll(0)
-        answers = []
-        for future, topic in zip(asked, about, strict=True):
+        answers: list[Answer] = []
+        errors: list[KafkaError | None] = []
+        for future in futures:
             try:
                 answers.append(future.result())
+                errors.append(error_in(answers[-1]))
             except KafkaException as error:
-                raise self._connections.error(request, error.args[0], topic) from None
-        self._connections.answered()
-        return answers
+                errors.append(error.args[0])
+        return answers, errors

@@ -292,7 +292,8 @@ def error_of(
         refusal = None if heard is None else refusal_of(servers, heard)
         return refusal or KafkaUnreachableError(servers, request, text_of(heard or error))
     if error.code() in _DENIED:
-        return KafkaDeniedError(servers, request, text_of(error))
+        about = request if topic is None or topic in request else f"{request} ({topic})"
+        return KafkaDeniedError(servers, about, text_of(error))
     if error.code() in MISSING and topic is not None:
         return KafkaTopicMissingError(servers, topic)
     refusal = refusal_of(servers, error)

@@ -58,7 +58,7 @@ class KafkaBroker:
 
     @cached_property
     def admin(self) -> AdminClient:
-        return AdminClient({"bootstrap.servers": self.bootstrap})
+        return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
 
     def topic(self, partitions: int = 1, name: str | None = None, **settings: str) -> str:
         """Create a topic and give its name, which no other test has. `settings`: with _ in place of dots."""

@@ -57,8 +57,3 @@ def test_processes_share_a_broker_that_ends_with_the_last_even_if_that_is_killed
         process.kill()
         process.wait()
     wait_until(lambda: has_ended(broker))
-
-    later = user(tmp_path / "shared")
-    assert broker_of(later) not in (broker, 0)
-    later.stdin.close()
-    later.wait()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 from confluent_kafka import Producer
+from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
 
 from headwater.runtime.ir.topology import KafkaCluster
 from headwater.runtime.kafka.admin import KafkaAdmin
@@ -65,10 +66,15 @@ def transaction(using: Producer, *, commit: bool = True) -> Iterator[None]:
 
 
 def range_of(admin: KafkaAdmin, topic: str, start: int = 0, end: int | None = None, partition: int = 0) -> KafkaRange:
-    """Offsets of a partition, up to the last stable one."""
+    """Offsets of a partition; without an end up to that of the partition, once no transaction is open.
+
+    Transactions end a moment after their producer has heard that they are committed.
+    """
     metadata = admin.topic(topic)
-    stable = admin.ends([metadata])[topic][partition].stable if end is None else end
-    return KafkaRange(topic, metadata.id, partition, start, stable)
+    if end is None:
+        wait_until(lambda: not admin.ends([metadata])[topic][partition].held)
+        end = admin.ends([metadata])[topic][partition].stable
+    return KafkaRange(topic, metadata.id, partition, start, end)
 
 
 def read(reader: KafkaReader, wanted: KafkaRange) -> pa.Table:
@@ -87,3 +93,11 @@ def recreate(kafka: KafkaBroker, name: str) -> None:
     kafka.admin.delete_topics([name])[name].result()
     wait_until(lambda: name not in kafka.admin.list_topics().topics)
     kafka.topic(name=name)
+
+
+def allow_only(kafka: KafkaBroker, resource: ResourceType, name: str, operation: AclOperation) -> None:
+    """Allow the stranger one operation and no other."""
+    rule = AclBinding(
+        resource, name, ResourcePatternType.LITERAL, "User:stranger", "*", operation, AclPermissionType.ALLOW
+    )
+    kafka.admin.create_acls([rule])[rule].result()
