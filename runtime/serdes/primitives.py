@@ -108,6 +108,14 @@ class _Serializer:
 _UUID = r"\A[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\z"
 
 
+def _read_bytes(payloads: pa.BinaryArray) -> tuple[pa.BinaryArray, dict[int, str]]:
+    return payloads, {}
+
+
+def _write_bytes(column: pa.BinaryArray) -> pa.BinaryArray:
+    return column
+
+
 def _text_bytes(column: pa.StringArray) -> pa.BinaryArray:
     return valid_text(column).cast(pa.binary())
 
@@ -116,6 +124,10 @@ def _read_uuids(payloads: pa.BinaryArray) -> tuple[pa.StringArray, dict[int, str
     texts, errors = as_texts(payloads)
     values, more = by_rows(texts, _uuids, pa.string())
     return values, errors | more
+
+
+def _write_uuids(column: pa.StringArray) -> pa.BinaryArray:
+    return _text_bytes(_uuids(column))
 
 
 def _uuids(texts: pa.StringArray) -> pa.StringArray:
@@ -165,8 +177,8 @@ PRIMITIVES: Mapping[str, Primitive] = {
     primitive.name: primitive
     for primitive in (
         Primitive("string", pa.string(), as_texts, _text_bytes),
-        Primitive("binary", pa.binary(), lambda payloads: (payloads, {}), lambda column: column),
-        Primitive("uuid", pa.string(), _read_uuids, lambda column: _text_bytes(_uuids(column))),
+        Primitive("binary", pa.binary(), _read_bytes, _write_bytes),
+        Primitive("uuid", pa.string(), _read_uuids, _write_uuids),
         _number("boolean", "u1", pa.bool_()),
         _number("smallint", ">i2", pa.int16()),
         _number("int", ">i4", pa.int32()),

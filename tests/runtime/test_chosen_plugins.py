@@ -38,6 +38,11 @@ def headwater_register_store_backends(register):
 @hookimpl
 def headwater_register_restore_strategies(register):
     register("no_strategy", object)
+
+
+@hookimpl
+def headwater_register_serdes(register):
+    register("no_serde", object)
 """
 
 
@@ -57,6 +62,8 @@ def test_plugin_that_lacks_a_method_is_refused_by_name_before_anything_is_done_w
         plugins.backend(Store("totals", 1, "k string", "v bigint", backend="old_backend"))
     with pytest.raises(InvalidPluginError) as strategy:
         plugins.restore_strategy(PluginRef("no_strategy"))
+    with pytest.raises(InvalidPluginError) as serde:
+        plugins.serde(PluginRef("no_serde"))
 
     assert log.value.message == "the log 'old_log' (lacking_methods:OldLog) has no method identity, read, write"
     assert (
@@ -64,6 +71,7 @@ def test_plugin_that_lacks_a_method_is_refused_by_name_before_anything_is_done_w
         == "the store backend 'old_backend' (lacking_methods:OldBackend) has no method open_to_read"
     )
     assert strategy.value.message == "the restore strategy 'no_strategy' (builtins:object) has no method steps"
+    assert serde.value.message == "the serde 'no_serde' (builtins:object) has no method check, deserializer, serializer"
     assert "headwater.runtime.state.store.StoreBackend" in str(backend.value.hint)
 
 
@@ -72,3 +80,4 @@ def test_built_in_plugins_have_all_methods(plugins: ChosenPlugins, tmp_path: Pat
     assert plugins.log(PluginRef("embedded", {"path": str(tmp_path / "log")})).identity() == ""
     assert plugins.backend(Store("totals", 1, "k string", "v bigint", backend=backend))
     assert plugins.restore_strategy(PluginRef("changelog"))
+    assert plugins.serde(PluginRef("json"))

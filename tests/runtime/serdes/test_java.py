@@ -10,12 +10,17 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from headwater.runtime.records.keys import normal_key
+from headwater.runtime.records.schema import WINDOW_COLUMNS
 from headwater.runtime.records.types import TIMESTAMP
 from headwater.runtime.serdes.json import JsonSerde
 from headwater.runtime.serdes.primitives import PRIMITIVES, PrimitiveSerde
-from headwater.runtime.serdes.serde import Direction, PayloadSpec, Role
+from headwater.runtime.serdes.serde import Direction, PayloadSpec, Role, null_keys
 from headwater.runtime.serdes.windows import WindowedSerde, Windows
+from headwater.tests.runtime.serdes.columns import KEY_TYPES, batches, shown
 
 VECTORS = [
     ("int", 0, "00000000", 4),
@@ -101,6 +106,27 @@ def test_windowed_key_is_that_of_kafka_streams(windows, at):
     assert read.errors == {}
     assert read.columns.schema == spec.schema
     assert read.columns.to_pylist() == [*columns.to_pylist(), dict.fromkeys(WINDOWED_KEY)]
+
+
+@given(st.data(), st.sampled_from([Windows.FIELDS, Windows.JAVA_TIME, Windows.JAVA_SESSION]))
+def test_windowed_keys_come_back(data, windows):
+    keys = data.draw(batches(KEY_TYPES))
+    starts = data.draw(st.lists(st.integers(0, 2**47), min_size=len(keys), max_size=len(keys)))
+    size = data.draw(st.integers(0, 2**40))
+    bounds = [pa.array([1000 * (start + to) for start in starts], pa.int64()).cast(TIMESTAMP) for to in (0, size)]
+    columns = pa.RecordBatch.from_arrays([*keys.columns, *bounds], [*keys.schema.names, *WINDOW_COLUMNS])
+    spec = PayloadSpec("topic", Role.KEY, {field.name: field.type for field in columns.schema})
+    serde = WindowedSerde(JsonSerde(), windows, size)
+
+    written = serde.serializer(spec).write(columns, np.zeros(len(keys), np.bool_))
+    read = serde.deserializer(spec).read(written.payloads)
+
+    without_key = null_keys(keys) & (windows is not Windows.FIELDS)
+    assert list(written.errors) == np.flatnonzero(without_key).tolist()
+    kept = pa.array(~without_key)
+    normal = pa.RecordBatch.from_arrays([normal_key(column) for column in columns.columns], schema=spec.schema)
+    assert shown(read.columns.filter(kept)) == shown(normal.filter(kept))
+    assert read.errors == {}
 
 
 def test_window_that_is_none_is_an_error_of_its_key():

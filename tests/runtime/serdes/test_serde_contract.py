@@ -1,5 +1,6 @@
 """What every serde promises: see `runtime/serdes/serde.py`. Add a serde to SERDES to put it through this."""
 
+import pickle
 from dataclasses import dataclass
 
 import numpy as np
@@ -65,6 +66,15 @@ def drawn(data, name, role):
     for direction in Direction:
         assert not case.serde.check(spec, direction)
     return case.serde, spec, batch
+
+
+@every_serde
+def test_what_a_serde_makes_can_be_sent_to_other_processes(name):
+    spec = PayloadSpec("topic", Role.VALUE, {"c0": pa.string()})
+    serde = SERDES[name].serde
+
+    for made in (serde, serde.deserializer(spec), serde.serializer(spec)):
+        assert type(pickle.loads(pickle.dumps(made))) is type(made)
 
 
 def test_every_builtin_serde_is_put_through_this():
