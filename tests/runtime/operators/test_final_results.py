@@ -16,7 +16,7 @@ from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ir.topology import Agg, Store, Topic
 from headwater.runtime.ir.windows import SessionWindow, Window
 from headwater.tests.runtime.local.local_application import WHOLE, LocalApplication, Part, part
-from headwater.tests.runtime.local.streams_in_cuts import streams_in_cuts
+from headwater.tests.runtime.local.streams_in_cuts import kinds_in_cuts
 
 FACTS = Topic("facts", 1, "k string", "v bigint")
 OUT = Topic("out", 1, "k string", "n bigint, every array<bigint>", windowed=True, writer="test-app")
@@ -138,8 +138,7 @@ def written(app, topic=OUT):
     return found
 
 
-@pytest.mark.parametrize("name", WINDOWS)
-@pytest.mark.parametrize(("seed", "max_records"), streams_in_cuts(3))
+@pytest.mark.parametrize(("name", "seed", "max_records"), kinds_in_cuts(list(WINDOWS), 3, ("hopping", "session")))
 def test_each_row_comes_out_once_when_its_window_closes(application, name, seed, max_records):
     records, window = facts(seed), WINDOWS[name]
     app = application(*topology(store_of(window)))

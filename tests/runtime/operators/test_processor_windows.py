@@ -24,7 +24,7 @@ from headwater.runtime.records.window_keys import segment_start
 from headwater.runtime.state.codec import RowCodec
 from headwater.runtime.state.lmdb.store import LmdbBackend, LmdbStore
 from headwater.tests.runtime.local.local_application import part
-from headwater.tests.runtime.local.streams_in_cuts import streams_in_cuts
+from headwater.tests.runtime.local.streams_in_cuts import kinds_in_cuts
 
 S = 1_000
 """Times are whole seconds, in ms: segments are of a minute, or of half of a longer retention."""
@@ -228,18 +228,16 @@ def sessions(records):
     return store, made
 
 
-MODELS = [("Windows", WINDOWS, windows), ("Sessions", SESSIONS, sessions)]
+MODELS = {"Windows": (WINDOWS, windows), "Sessions": (SESSIONS, sessions)}
 
 
 def written(app):
     return [(row["key.k"], row["value.text"], row["_timestamp"]) for row in app.read(OUT)]
 
 
-@pytest.mark.parametrize(("name", "store", "model"), MODELS, ids=["windows", "sessions"])
-@pytest.mark.parametrize(("seed", "max_records"), streams_in_cuts(3))
-def test_rows_are_those_of_a_dict_also_after_a_restart_and_a_lost_store(
-    application, name, store, model, seed, max_records
-):
+@pytest.mark.parametrize(("name", "seed", "max_records"), kinds_in_cuts(list(MODELS), 3, MODELS))
+def test_rows_are_those_of_a_dict_also_after_a_restart_and_a_lost_store(application, name, seed, max_records):
+    store, model = MODELS[name]
     app, records = application(topology(name, store)), facts(seed)
     for first, state in ((0, "first"), (50, "first"), (100, "lost")):
         app.append(FACTS, records[first : first + 50 if first < 100 else None])
@@ -353,8 +351,9 @@ def test_first_rows_of_a_long_range_are_taken_without_the_others(reverse):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "store", "model"), MODELS, ids=["windows", "sessions"])
-def test_random_cuts_clients_and_failures_change_nothing(application, name, store, model):
+@pytest.mark.parametrize("name", MODELS)
+def test_random_cuts_clients_and_failures_change_nothing(application, name):
+    store, model = MODELS[name]
     app = application(topology(name, store), log="sparse")
     app.append(FACTS, facts(4))
     app.run_randomly(4, moving=True)

@@ -18,7 +18,7 @@ from headwater.runtime.query.stores import StoreQuery
 from headwater.runtime.records.types import Kind
 from headwater.runtime.state.lmdb.store import LmdbBackend
 from headwater.tests.runtime.local.local_application import APPLICATION, WHOLE, LocalApplication, part
-from headwater.tests.runtime.local.streams_in_cuts import streams_in_cuts
+from headwater.tests.runtime.local.streams_in_cuts import kinds_in_cuts, streams_in_cuts
 
 CODE = PythonCode(
     (
@@ -127,10 +127,9 @@ def written(app, window):
     return found
 
 
-@pytest.mark.parametrize(("seed", "max_records"), streams_in_cuts(3))
-@pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
-def test_updates_are_those_of_one_record_after_another(tmp_path, seed, window, max_records):
-    records = facts(seed)
+@pytest.mark.parametrize(("name", "seed", "max_records"), kinds_in_cuts(list(WINDOWS), 3, ("hopping",)))
+def test_updates_are_those_of_one_record_after_another(tmp_path, name, seed, max_records):
+    records, window = facts(seed), WINDOWS[name]
     app = LocalApplication(tmp_path, [topology(window)])
     app.append(FACTS, records)
     app.run(max_records)

@@ -21,6 +21,7 @@ from headwater.runtime.records.types import Kind
 from headwater.runtime.state.lmdb.store import LmdbBackend
 from headwater.tests.runtime.local.local_application import WHOLE, LocalApplication, Part, part
 from headwater.tests.runtime.local.streams_in_cuts import streams_in_cuts
+from headwater.tests.sampled import chosen
 
 GAP, GRACE = 10, 15
 FACTS = Topic("facts", 1, "k string", "v bigint, x double")
@@ -139,7 +140,7 @@ def test_updates_are_those_of_one_record_after_another(application, seed, max_re
     assert dropped > 10
 
 
-@pytest.mark.parametrize("max_records", [1, 7, WHOLE])
+@pytest.mark.parametrize("max_records", chosen((1, 7, WHOLE), (7, WHOLE)))
 def test_longer_retention_finds_closed_sessions_until_they_expire(application, max_records):
     store = replace(STORE, retention_ms=200)
     app = application(*topology(store=store))
@@ -195,7 +196,7 @@ BY_COUNT = Topic("by_count", 1, "n bigint", "v bigint", writer="test-app")
 OF_COUNTS = Store("of_counts", 1, "n bigint", "sessions bigint", aggregates=(Agg("sessions", "count"),))
 
 
-@pytest.mark.parametrize("max_records", [1, 7, WHOLE])
+@pytest.mark.parametrize("max_records", chosen((1, 7, WHOLE), (7, WHOLE)))
 def test_deleted_sessions_are_taken_back_from_the_groups_of_their_rows(application, max_records):
     """The table of sessions is counted by their number of records: each update has the row that it replaces."""
     first = (
@@ -265,7 +266,7 @@ ASKED = Topic("asked", 1, "k string", "what bigint", windowed=True)
 ANSWERED = Topic("answered", 1, "k string", "what bigint, found bigint", windowed=True, writer="test-app")
 
 
-@pytest.mark.parametrize("max_records", [1, 7, WHOLE])
+@pytest.mark.parametrize("max_records", chosen((1, 7, WHOLE), (7, WHOLE)))
 def test_join_finds_the_row_of_the_session_with_these_bounds(application, max_records):
     store = replace(STORE, retention_ms=1_000_000)
     nodes = (

@@ -16,7 +16,7 @@ from headwater.runtime.engine.sql_step import SqlStep
 from headwater.runtime.ir.functions import PythonCode, PythonFunction
 from headwater.runtime.ir.topology import Store, Topic, dead_letter_topic
 from headwater.tests.runtime.local.local_application import WHOLE, part
-from headwater.tests.runtime.local.streams_in_cuts import streams_in_cuts
+from headwater.tests.runtime.local.streams_in_cuts import kinds_in_cuts
 
 LEFT = Topic("left", 1, "k string", "v bigint")
 RIGHT = Topic("right", 1, "k string", "v bigint")
@@ -150,8 +150,7 @@ SHAPES = {
 EVERY = {"A": 20, "B": 35, "C": 20}
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize(("seed", "max_records"), streams_in_cuts(2))
+@pytest.mark.parametrize(("shape", "seed", "max_records"), kinds_in_cuts(list(SHAPES), 2, SHAPES))
 def test_each_sees_what_the_others_have_stored(application, shape, seed, max_records):
     nodes, ends, behind = SHAPES[shape]
     app = application(built(*nodes, *(Sink(end, topic) for end, topic in zip(ends, OUTS, strict=False))))

@@ -22,6 +22,7 @@ from headwater.runtime.records.types import Kind
 from headwater.runtime.state.lmdb.store import LmdbBackend
 from headwater.tests.runtime.local.local_application import WHOLE, LocalApplication, Part, part
 from headwater.tests.runtime.local.streams_in_cuts import streams_in_cuts
+from headwater.tests.sampled import chosen
 
 DIFFERENCE, GRACE = 10, 15
 FACTS = Topic("facts", 1, "k string", "v bigint, x double")
@@ -196,8 +197,16 @@ def test_updates_are_those_of_one_record_after_another(application, seed, max_re
     assert model.dropped > 30
 
 
-@pytest.mark.parametrize(("difference", "grace"), [(0, 0), (0, 4), (1, 0), (3, 0), (7, 2), (2, 40), (40, 3)])
-@pytest.mark.parametrize("max_records", [7, WHOLE])
+EXTENTS = ((0, 0), (0, 4), (1, 0), (3, 0), (7, 2), (2, 40), (40, 3))
+
+
+@pytest.mark.parametrize(
+    ("max_records", "difference", "grace"),
+    chosen(
+        [(most, *extent) for most in (7, WHOLE) for extent in EXTENTS],
+        [(7, 0, 4), (7, 40, 3), *((WHOLE, *extent) for extent in EXTENTS)],
+    ),
+)
 def test_any_difference_and_grace_give_what_one_record_after_another_gives(application, difference, grace, max_records):
     app = application(*topology(store=replace(STORE, window=SlidingWindow(difference, grace))))
     records = facts(difference, 400, start=5)
@@ -288,7 +297,7 @@ BY_COUNT = Topic("by_count", 1, "n bigint", "v bigint", writer="test-app")
 OF_COUNTS = Store("of_counts", 1, "n bigint", "windows bigint", aggregates=(Agg("windows", "count"),))
 
 
-@pytest.mark.parametrize("max_records", [1, 7, WHOLE])
+@pytest.mark.parametrize("max_records", chosen((1, 7, WHOLE), (7, WHOLE)))
 def test_groups_of_rows_take_back_the_rows_that_are_replaced(application, max_records):
     """The table of windows is counted by their number of records: each update has the row that it replaces."""
     first = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from itertools import product
 
 import pandas as pd
 import pytest
@@ -16,6 +17,7 @@ from headwater.runtime.ir.windows import JoinWindow
 from headwater.runtime.query.stores import StoreQuery
 from headwater.runtime.state.lmdb.store import LmdbBackend
 from headwater.tests.runtime.local.local_application import WHOLE, part
+from headwater.tests.sampled import chosen
 
 LEFT = Topic("left", 1, "k string", "l bigint")
 RIGHT = Topic("right", 1, "k string", "r bigint")
@@ -133,17 +135,20 @@ def written(app):
     return [(row["key.k"], row["value.l"], row["value.r"], row["_timestamp"]) for row in app.read(OUT)]
 
 
-JOINS_IN_CUTS = [
-    *((how, most) for how in ("inner", "left", "outer") for most in (7, WHOLE)),
-    ("outer", 1),
-    *(pytest.param(how, 1, marks=pytest.mark.soak) for how in ("inner", "left")),
-]
-"""An outer join has the results of the others, too: it is enough in epochs of one record, which take longest."""
+HOWS = ("inner", "left", "outer")
+JOINS_IN_CUTS = chosen(
+    [(window, how, most) for window in WINDOWS for how in HOWS for most in (1, 7, WHOLE)],
+    [
+        (WINDOWS[0], "outer", 1),
+        *((window, "outer", 7) for window in WINDOWS),
+        *((window, how, WHOLE) for window in WINDOWS for how in HOWS),
+    ],
+)
+"""An outer join has the results of the others, too: it is enough in short epochs, which take longest."""
 
 
-@pytest.mark.parametrize(("how", "max_records"), JOINS_IN_CUTS)
-@pytest.mark.parametrize("window", WINDOWS, ids=str)
-def test_results_are_those_of_one_record_after_another(application, how, window, max_records):
+@pytest.mark.parametrize(("window", "how", "max_records"), JOINS_IN_CUTS, ids=str)
+def test_results_are_those_of_one_record_after_another(application, window, how, max_records):
     left, right = records(1), records(2, first=1000)
     app = application(*topology(join(window, how)))
     app.append(LEFT, left)
@@ -173,8 +178,7 @@ def test_few_records_find_theirs_among_many_of_other_keys(application, max_recor
     assert len(model.results) > 10
 
 
-@pytest.mark.parametrize("how", ["inner", "left"])
-@pytest.mark.parametrize("max_records", [1, WHOLE])
+@pytest.mark.parametrize(("max_records", "how"), chosen(product((1, WHOLE), HOWS[:2]), [(1, "left"), (WHOLE, "inner")]))
 def test_longer_retention_lets_late_records_find_more(application, how, max_records):
     left, right = records(3, 60), records(4, 60, first=1000)
     app = application(*topology(join(WINDOWS[0], how, retention_ms=200)))
@@ -223,8 +227,9 @@ def test_record_of_a_self_join_is_taken_once_for_each_side(application, max_reco
     assert app.dropped.total() == model.dropped
 
 
-@pytest.mark.parametrize("how", ["inner", "outer"])
-@pytest.mark.parametrize("max_records", [1, WHOLE])
+@pytest.mark.parametrize(
+    ("max_records", "how"), chosen(product((1, WHOLE), HOWS[::2]), [(1, "outer"), (WHOLE, "inner")])
+)
 def test_stores_show_the_records_that_can_be_found_and_those_that_wait(application, how, max_records):
     left, right = records(8, 60), records(9, 60, first=1000)
     node = join(JoinWindow(10, 20, 15), how)
@@ -305,9 +310,11 @@ def batch_join(left, right, window, how):
     return sorted(found, key=str)
 
 
-@pytest.mark.parametrize("how", ["inner", "left", "outer"])
+@pytest.mark.parametrize(
+    ("max_records", "how"),
+    chosen(product((7, WHOLE), HOWS), [(7, "outer"), *product((WHOLE,), HOWS)]),
+)
 @pytest.mark.parametrize("held_back", [None, LEFT, RIGHT], ids=lambda topic: topic.name if topic else "none")
-@pytest.mark.parametrize("max_records", [7, WHOLE])
 def test_records_are_those_of_a_batch_join_also_where_one_side_is_held_back(application, how, held_back, max_records):
     inputs = {LEFT: records(10), RIGHT: records(11, first=1000)}
     app = application(*topology(join(UNHURRIED, how)))

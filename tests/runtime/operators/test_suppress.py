@@ -27,6 +27,7 @@ from headwater.runtime.query.stores import StoreQuery
 from headwater.runtime.records.types import Kind
 from headwater.runtime.state.lmdb.store import LmdbBackend
 from headwater.tests.runtime.local.local_application import WHOLE, LocalApplication, part
+from headwater.tests.sampled import chosen
 
 FACTS = Topic("facts", 1, "k string", "v bigint")
 KEPT = Store("kept", 1, "k string", "v bigint")
@@ -110,8 +111,14 @@ def held(most=None, wait=20, when_full="emit"):
     return part("only", 1, ((nodes, {}, {}),), (KEPT, BUFFER))
 
 
-@pytest.mark.parametrize(("seed", "most"), [(0, None), (1, None), (0, 0), (1, 1), (2, 3), (3, 6)])
-@pytest.mark.parametrize("max_records", [1, 7, WHOLE])
+BUFFERS = ((0, None), (1, None), (0, 0), (1, 1), (2, 3), (3, 6))
+BUFFERS_IN_CUTS = chosen(
+    [(most, *buffer) for most in (1, 7, WHOLE) for buffer in BUFFERS],
+    [(1, 3, 6), *((7, *buffer) for buffer in BUFFERS[1::2]), *((WHOLE, *buffer) for buffer in BUFFERS)],
+)
+
+
+@pytest.mark.parametrize(("max_records", "seed", "most"), BUFFERS_IN_CUTS)
 def test_changes_go_on_as_from_a_buffer_that_takes_one_after_another(application, max_records, seed, most):
     app = application(held(most))
     buffer = Buffered(20, most)
@@ -121,8 +128,13 @@ def test_changes_go_on_as_from_a_buffer_that_takes_one_after_another(application
     assert any(value is None for _, value, _, _ in buffer.went)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("seed", "max_records"), [(0, 1), (1, 7), (2, 7), (3, WHOLE)])
+WINDOWS_IN_CUTS = chosen(
+    [(kind, *cut) for kind in KINDS for cut in ((0, 1), (1, 7), (2, 7), (3, WHOLE))],
+    [("session", 0, 1), *((kind, *cut) for kind in KINDS for cut in ((2, 7), (3, WHOLE)))],
+)
+
+
+@pytest.mark.parametrize(("kind", "seed", "max_records"), WINDOWS_IN_CUTS)
 def test_windows_give_their_last_rows_once_they_are_closed(application, max_records, seed, kind):
     window, wait = KINDS[kind]
     store = replace(COUNTS, type="session" if kind == "session" else "window", window=window)
@@ -152,7 +164,9 @@ GROUPS = Topic("groups", 1, "odd bigint", "n bigint", writer="test-app")
 GROUPED = Store("grouped", 1, "odd bigint", "n bigint", aggregates=(Agg("n", "sum", "v", "bigint"),))
 
 
-@pytest.mark.parametrize(("max_records", "most"), [(1, None), (7, 2), (WHOLE, None), (WHOLE, 2)])
+@pytest.mark.parametrize(
+    ("max_records", "most"), chosen([(1, None), (7, 2), (WHOLE, None), (WHOLE, 2)], [(7, 2), (WHOLE, None)])
+)
 def test_groups_behind_it_are_those_of_the_rows_that_went_on(application, max_records, most):
     """Each change has the row that went on before: a group takes back what it has had, and nothing else."""
     first = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field, replace
+from itertools import product
 
 import pytest
 
@@ -16,6 +17,7 @@ from headwater.runtime.ir.topology import Agg, Store, Topic
 from headwater.runtime.ir.windows import SessionWindow, SlidingWindow, Window
 from headwater.runtime.records.types import Kind
 from headwater.tests.runtime.local.local_application import WHOLE, part
+from headwater.tests.sampled import chosen
 
 LEFT, RIGHT = (Topic(name, 1, "k string", "v bigint") for name in ("left", "right"))
 OUT = {
@@ -169,8 +171,13 @@ def fed(application, parts, max_records, seed=1):
     return app
 
 
-@pytest.mark.parametrize("case", ["tumbling", "hopping", "sessions"])
-@pytest.mark.parametrize("max_records", [1, 7, WHOLE])
+CASES_IN_CUTS = chosen(
+    product((1, 7, WHOLE), ("tumbling", "hopping", "sessions")),
+    [(1, "sessions"), (7, "tumbling"), (7, "hopping"), *product((WHOLE,), ("tumbling", "hopping", "sessions"))],
+)
+
+
+@pytest.mark.parametrize(("max_records", "case"), CASES_IN_CUTS)
 def test_updates_are_those_of_one_record_after_another(application, case, max_records):
     app = fed(application, topology(CASES[case]), max_records)
     for how, topic in OUT.items():
@@ -180,10 +187,16 @@ def test_updates_are_those_of_one_record_after_another(application, case, max_re
         assert unseen > 0
 
 
-@pytest.mark.parametrize("case", ["tumbling", "sessions", "sliding"])
-def test_results_do_not_depend_on_where_epochs_end(application, case):
+COMPARED_CUTS = chosen(
+    [(case, cuts) for case in ("tumbling", "sessions", "sliding") for cuts in ((7, WHOLE), (1, WHOLE))],
+    [("tumbling", (7, WHOLE)), ("sessions", (7, WHOLE)), ("sliding", (1, WHOLE))],
+)
+
+
+@pytest.mark.parametrize(("case", "cuts"), COMPARED_CUTS)
+def test_results_do_not_depend_on_where_epochs_end(application, case, cuts):
     """Also in sliding windows, and where the rows are in a second store, with a clock of its own."""
-    runs = [fed(application, topology(CASES[case], kept=True), most, 2) for most in (1, 7, WHOLE)]
+    runs = [fed(application, topology(CASES[case], kept=True), most, 2) for most in cuts]
     for topic in OUT.values():
         first, *others = [written(app, topic) for app in runs]
         assert all(other == first for other in others)
