@@ -34,6 +34,7 @@ from headwater.runtime.log.commit.records import EpochRecord
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
 from headwater.tests.processes import command_lines
+from headwater.tests.quick_jvm import quick_jvm
 from headwater.tests.runtime.driver import delays
 from headwater.tests.waiting import wait_until
 
@@ -45,8 +46,6 @@ DEADLINE_MS = 3_000
 PATIENCE_MS = 24 * 3_600_000
 """Of all others, in which nobody is to be taken for silent: on a busy machine heartbeats may come seconds late."""
 
-QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-
 
 def start(master: str) -> Any:
     """A session. Its runs wait for an executor as long as it takes: on a busy machine one needs minutes to start."""
@@ -55,7 +54,7 @@ def start(master: str) -> Any:
         {
             "master": master,
             "executor.memory": "512m",
-            "executor.extraJavaOptions": QUICK_JVM,
+            "executor.extraJavaOptions": quick_jvm(),
             "executor.heartbeatInterval": "500ms",
             "deploy.maxExecutorRetries": "-1",
         }

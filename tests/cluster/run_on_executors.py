@@ -29,6 +29,7 @@ from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
 from headwater.runtime.progress.resets import refresh_fully
 from headwater.tests.processes import command_lines
+from headwater.tests.quick_jvm import quick_jvm
 from headwater.tests.runtime.driver import delays
 from headwater.tests.waiting import wait_until
 
@@ -89,9 +90,8 @@ log = EmbeddedLog(root / "log")
 table, times = delays.flights(24_000)
 parts = [slice(start, start + 6_000) for start in range(0, 24_000, 6_000)]
 append(log, "p-seed", delays.AIRLINES, delays.airlines(), timestamps=[0] * 4)
-QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 session = start_session(
-    {"master": "local-cluster[2,1,1024]", "executor.memory": "512m", "executor.extraJavaOptions": QUICK_JVM}
+    {"master": "local-cluster[2,1,1024]", "executor.memory": "512m", "executor.extraJavaOptions": quick_jvm()}
 )
 touched = Touched(state_dir)
 outcomes = []

@@ -18,6 +18,7 @@ from headwater.tests.processes import command_lines
 from headwater.tests.projects.expected import Flights
 from headwater.tests.projects.flights_run import copy_of_flights
 from headwater.tests.projects.test_flights import check
+from headwater.tests.quick_jvm import quick_jvm
 from headwater.tests.s3_server import S3Server
 from headwater.tests.waiting import wait_until
 
@@ -25,7 +26,6 @@ pytestmark = [pytest.mark.cluster, pytest.mark.soak]
 
 DAYS = 7
 MASTER = "local-cluster[2,1,1024]"
-QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 COMMITS = 4
 """Of all applications together, from the start of a build to a kill."""
 
@@ -39,7 +39,7 @@ def flights(tmp_path: Path, s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> Pa
     profile = yaml.safe_load((root / "profiles.yml").read_text())
     local = profile["flights"]["targets"]["local"]
     local["log"] = {"type": "object_store", "uri": s3.uri("flights"), "endpoint": s3.endpoint}
-    local["spark"] = {"master": MASTER, "executor.memory": "512m", "executor.extraJavaOptions": QUICK_JVM}
+    local["spark"] = {"master": MASTER, "executor.memory": "512m", "executor.extraJavaOptions": quick_jvm()}
     (root / "profiles.yml").write_text(yaml.safe_dump(profile))
     return root
 
