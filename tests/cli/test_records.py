@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import Result
@@ -250,8 +251,8 @@ def test_query_before_any_run_has_no_rows(headwater: Headwater) -> None:
     assert headwater("query", "sales_by_day").stdout == "no rows\n"
 
 
-def test_query_without_rows_says_what_the_store_has(headwater: Headwater) -> None:
-    headwater("build")
+def test_query_without_rows_says_what_the_store_has(headwater: Headwater, shop: Path, local: Any) -> None:
+    Project(shop, session=local).build()
     unknown = headwater("query", "sales_by_day", "-k", "product=none")
     assert unknown.stdout == "no rows\n"
     early = headwater("query", "sales_by_day", "-k", "product=tea", "--to", "1999-01-01")
