@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from headwater.cli.commands.init import command as init
 from headwater.compiler.diagnostics import Diagnostics, Position, as_github, as_json, as_text
 from headwater.errors import HeadwaterError, shortened
 from headwater.readable_text import UNICODE_ESCAPES, entry, json_text, readable, readable_traceback, visible
@@ -95,12 +96,16 @@ ODD = os.fsdecode(b"caf\xe9\n\x1b[31m")
     ],
 )
 def test_project_in_a_folder_whose_name_is_no_text(tmp_path: Path, encoding: str, arguments: tuple[str, ...]) -> None:
-    environment = {**os.environ, "PYTHONIOENCODING": encoding}
-    command = [sys.executable, "-m", "headwater.cli.main"]
-    subprocess.run([*command, "init", "shop"], cwd=tmp_path, env=environment, capture_output=True, check=True)
+    init.main(["shop", "--project-dir", str(tmp_path / "shop")], standalone_mode=False)
     root = (tmp_path / "shop").rename(tmp_path / ODD)
 
-    done = subprocess.run([*command, *arguments], cwd=root, env=environment, capture_output=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "headwater.cli.main", *arguments],
+        cwd=root,
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+        capture_output=True,
+        check=False,
+    )
 
     assert b"Traceback" not in done.stderr, done.stderr.decode(errors="replace")
     assert b"\x1b" not in done.stdout + done.stderr
