@@ -29,9 +29,9 @@ Start = Callable[..., Run]
 
 @dataclass(frozen=True)
 class Whole:
-    """An uninterrupted run: where the project was before it, what it made, and in which files.
+    """An uninterrupted run, without Spark: where the project was before it, what it made, and in which files.
 
-    `java`: options of the JVM for runs on Spark; None for runs without Spark.
+    `java`: options of the JVM for the other runs, on Spark; None for runs without Spark.
     """
 
     fresh: Path
@@ -49,7 +49,7 @@ def whole(base: Path, kills: int, java: str | None) -> Whole:
     fresh, root = base / "fresh", base / "whole"
     spending.make(fresh, payments=60 * kills, java=QUICK_START)
     shutil.copytree(fresh, root)
-    run = Run(root, "--until-caught-up", java=java)
+    run = Run(root, "--until-caught-up")
     assert run.end() == 0, run.output
     print(f"uninterrupted: {run.commits} commits")
     return Whole(fresh, outcome(root), spending.kinds(root), java)
