@@ -56,7 +56,7 @@ def week():
 
 @pytest.mark.parametrize(
     ("max_records", "clients"),
-    [(1_000, 1), (EVERYTHING, 2)],
+    [pytest.param(1_000, 1, marks=pytest.mark.soak), (EVERYTHING, 2)],
     ids=["thousand_an_epoch", "everything_at_once_on_two_clients"],
 )
 def test_week_of_flights_in_any_epochs_equals_pandas_and_a_second_build_has_nothing_to_do(
