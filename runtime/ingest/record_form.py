@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,6 +13,7 @@ import pyarrow as pa
 from ..ir.topology import Topic
 from ..log.errors import SeedError
 from ..records.arrays import BadValueError, Int64s, cast_with_row
+from ..records.headers import checked_headers
 from ..records.record_json import FIELDS
 from ..records.schema import is_bound, key_columns, topic_schema, value_columns
 from ..records.types import Kind
@@ -124,11 +124,10 @@ def _fill(column: pa.Array, rows: Int64s, values: pa.Array) -> pa.Array:
 
 
 def _headers(row: int, headers: Any) -> str | None:
-    if headers is None or headers == {}:
-        return None
-    if not isinstance(headers, Mapping) or not all(isinstance(value, str) for value in headers.values()):
-        raise BadValueError(row, "not an object of texts", "headers")
-    return json.dumps(headers, ensure_ascii=False, separators=(",", ":"))
+    try:
+        return checked_headers(headers)
+    except ValueError as error:
+        raise BadValueError(row, str(error), "headers") from error
 
 
 def _partitions(topic: Topic, rows: Sequence[Mapping[str, Any]], values: Convert) -> Int64s:

@@ -108,6 +108,7 @@ class Record:
     """A committed record. `timestamp`: ms. `key`, `value`: columns as JSON values.
 
     `key` is None for a null key, `value` for a tombstone. A windowed key has `window_start` and `window_end` in ms.
+    `headers`: texts by name, or a list of pairs, see `records/headers.py`.
     """
 
     partition: int
@@ -115,7 +116,7 @@ class Record:
     timestamp: int
     key: dict[str, Any] | None
     value: dict[str, Any] | None
-    headers: dict[str, str]
+    headers: dict[str, str] | list[list[Any]]
 
     def to_json(self) -> str:
         """The record as one line, without a line end."""

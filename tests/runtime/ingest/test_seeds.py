@@ -398,7 +398,12 @@ WRONG = {
         ('{"value":null,"timestamp":1,"partition":4}', "line 1", "partition", "flights has partitions 0 to 3, no 4"),
         ('{"value":{"nme":1}}', "line 1", "value", "the value of flights has no column nme"),
         ('{"value":{"at":null}}', "line 1", "at", "the timestamp is null"),
-        ('{"value":null,"timestamp":1,"headers":{"a":1}}', "line 1", "headers", "not an object of texts"),
+        (
+            '{"value":null,"timestamp":1,"headers":{"a":1}}',
+            "line 1",
+            "headers",
+            "neither an object of texts",
+        ),
         ('{"value":null,"timestamp":1,"headers":{"a":"\\ud800"}}', "line 1", "headers", ""),
         ('{"value":null,"timestamp":1700000000000000}', "line 1", "timestamp", "the timestamp lies after 9999"),
     ],

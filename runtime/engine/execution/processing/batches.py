@@ -17,6 +17,7 @@ from .....suggestions import closest, guess
 from ....dataclass_json import parsed
 from ....python_functions.results import UnfitValueError, cast_column
 from ....records.arrays import Bools, Int8s, Int64s, to_numpy
+from ....records.headers import TextHeaders, checked_headers
 from ....records.schema import invalid_timestamps, timestamp_error
 from ....records.types import Kind
 from ..keyed.groups import places_in_runs
@@ -81,12 +82,19 @@ class Record(NamedTuple):
     headers: Mapping[str, str] | None = None
 
 
+def copied_headers(headers: Any) -> Any:
+    """A copy of the headers of a record, for the next processor."""
+    return headers.copy() if isinstance(headers, TextHeaders) else dict(headers or {})
+
+
 def header_text(headers: Any) -> str:
     """Headers as JSON, the form in topics. Raises UnfitValueError unless they map texts to texts in UTF-8."""
     if not isinstance(headers, Mapping) or not all(
         isinstance(name, str) and isinstance(text, str) for name, text in headers.items()
     ):
         raise UnfitValueError(f"headers are texts by name, not {headers!r:.100}")
+    if isinstance(headers, TextHeaders) and headers.unchanged and headers.source:
+        return headers.source
     text = json.dumps(dict(headers), ensure_ascii=False, separators=(",", ":"))
     try:
         text.encode()
@@ -176,8 +184,8 @@ def _headers(batch: Columns) -> pa.Array:
         except (ValueError, UnfitValueError):
             row = pc.index(found.indices, number).as_py()
             raise UnfitValueError(
-                f'row {row}: `_headers` is null or JSON with texts by name, such as {{"source": "web"}}, '
-                f"not {text!r:.100}"
+                f'row {row}: `_headers` is null, or JSON with texts by name such as {{"source": "web"}}, or with pairs '
+                f"of a name and a value, not {text!r:.100}"
             ) from None
     return pa.DictionaryArray.from_arrays(found.indices, pa.array(texts, pa.string())).dictionary_decode()
 
@@ -185,10 +193,9 @@ def _headers(batch: Columns) -> pa.Array:
 def _header(text: str) -> str | None:
     """Checks headers in JSON. Returns the text, or None for empty headers. Raises ValueError, UnfitValueError."""
     found = parsed(text)
-    if not isinstance(found, dict):
-        raise ValueError(text)
-    header_text(found)
-    return text if found else None
+    if isinstance(found, dict):
+        header_text(found)
+    return text if checked_headers(found) else None
 
 
 def _of_values(column: pa.Array, there: Bools) -> pa.Array:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,12 +12,13 @@ import pyarrow as pa
 from ....python_functions.objects import Row, RowType
 from ....python_functions.results import UnfitValueError
 from ....records.arrays import Int64s
+from ....records.headers import TextHeaders
 from ....records.schema import timestamp_error
 from ....records.types import Kind, parse_columns
 from ...operators.operator import Flow
 from ..order.origins import Origins
 from ..rows import Rows, concat
-from .batches import CONTEXT, Moment, Record, WithWords, header_text, not_named, rows_of_batch
+from .batches import CONTEXT, Moment, Record, WithWords, copied_headers, header_text, not_named, rows_of_batch
 from .punctuation import Callback, Cancellable, Position, PunctuationType, Schedules
 from .stores import AnyStore
 
@@ -94,7 +94,7 @@ class Forwarded:
         for take in self.behind.get(output.name, ()):
             there = key is not None and any(each is not None for each in tuple(key))
             taken = Record(
-                output.key.copy(key) if there else None, output.value.copy(value), timestamp, dict(headers or {})
+                output.key.copy(key) if there else None, output.value.copy(value), timestamp, copied_headers(headers)
             )
             take(taken)
 
@@ -198,9 +198,9 @@ def _row(kind: RowType, value: Any, side: str) -> Row:
         raise UnfitValueError(f"the {side} of a forwarded record: {error.cause}") from None
 
 
-def headers_of(texts: Sequence[str | None]) -> list[dict[str, str]]:
-    """The headers of records, from their JSON in topics."""
-    return [json.loads(text) if text else {} for text in texts]
+def headers_of(texts: Sequence[str | None]) -> list[TextHeaders]:
+    """The headers of records that are texts, from their JSON in topics."""
+    return [TextHeaders(text) for text in texts]
 
 
 # The argument of a processor's `init`: access to stores, output, punctuations, and metadata of the task and record.

@@ -18,7 +18,7 @@ from ...operators.stateless import Fork, KeyBy, Merge, Select
 from ..computing import Branch, Compute, Explode, Where
 from ..node import Edges, RowFailedError, RowsFailedError, TaskEpoch, step_name
 from ..rows import Rows, no_rows, null_keys, path_order
-from .batches import Moment, Record
+from .batches import Moment, Record, copied_headers
 from .process import Given, Running, columns_of
 from .punctuation import Position
 from .stores import OpenedStores
@@ -66,7 +66,7 @@ class Columns:
 
     def copy(self, record: Record) -> Record:
         """A copy of a record for a receiver, which may change lists and dicts in it."""
-        headers = dict(record.headers or {})
+        headers = copied_headers(record.headers)
         return Record(self.key.copy(record.key), self.value.copy(record.value), record.timestamp, headers)
 
 
