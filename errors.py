@@ -54,6 +54,10 @@ class HeadwaterError(Exception):
         return self.message if self.hint is None else f"{self.message} ({self.hint})"
 
 
+class UnavailableError(HeadwaterError):
+    """A service outside does not answer. It may be over soon, so a lasting run waits for it."""
+
+
 class MachineError(HeadwaterError):
     """The operating system rejected an operation on a file or a folder. No record and no project file is the cause.
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .engine.operators.aggregations import *
     from .engine.operators.foreign_keys import *
     from .engine.operators.joins import *
+    from .engine.operators.kafka import *
     from .engine.operators.operator import Flow as Flow
     from .engine.operators.process import *
     from .engine.operators.stateless import *
@@ -26,11 +27,12 @@ _HOMES = {
     "cluster.spark.runner": ("main",),
     "engine.building": ("Pipe", "subtopology"),
     "engine.operators.operator": ("Flow",),
-    "environment": ("parse_duration", "duration", "env_var", "whole_number"),
+    "environment": ("parse_duration", "duration", "env_var", "pem_text", "whole_number"),
     "generated_code": ("topology_beside",),
     "ir.functions": ("PythonCode", "PythonFunction", "Udf"),
     "ir.topology": (
-        *("Agg", "Assignment", "GlobalTable", "PluginRef", "Settings", "Store", "Subtopology", "Topic", "Topology"),
+        *("Agg", "Assignment", "GlobalTable", "KafkaCluster", "KafkaTopic", "PluginRef", "Settings", "Store"),
+        *("Subtopology", "Topic", "Topology", "raw_topic"),
     ),
     "ir.windows": ("JoinWindow", "SessionWindow", "SlidingWindow", "Window"),
 }

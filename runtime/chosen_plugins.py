@@ -12,13 +12,17 @@ from ..plugins.manager import PluginManager
 from ..plugins.registry import Registry
 from .assignment.assignor import TaskAssignor
 from .ir.topology import PluginRef, Settings, Store
+from .kafka.worker import KafkaOfWorker
 from .log.log import Log
 from .log.placed_log import PlacedLog
+from .log.ranges import RangeReader
 from .log.state import LoadedStates
 from .serdes.serde import Serde
+from .serdes.windows import serde_of
 from .state.restore_listener import RestoreListener
 from .state.restore_strategy import RestoreStrategy
 from .state.store import StoreBackend
+from .tasks.plan import EpochPlan
 
 Origin = tuple[str, tuple[str, ...], tuple[str, ...]]
 """The sources of plugins: the project's directory, its plugin modules, and the names of plugins to skip."""
@@ -79,8 +83,18 @@ class ChosenPlugins:
 
     def serde(self, ref: PluginRef) -> Serde:
         """The format of keys or values in Kafka."""
-        serde: Serde = _with_methods_of(Serde, self._plugins.serdes, ref.name, ref.options)
-        return serde
+        return serde_of(ref, lambda name, options: _with_methods_of(Serde, self._plugins.serdes, name, options))
+
+    def reader(self, plan: EpochPlan) -> RangeReader:
+        """A reader of the records that a plan names."""
+        log, kafka = self.log(PluginRef(*plan.log), plan.places), self.kafka(plan)
+        return log if kafka is None else kafka.reader(log)
+
+    def kafka(self, plan: EpochPlan) -> KafkaOfWorker | None:
+        """What the workers of a plan have of Kafka; None in a target without Kafka."""
+        if not plan.kafka:
+            return None
+        return KafkaOfWorker(plan.application, plan.incarnation, plan.kafka, self.serde)
 
     def restore_listeners(self) -> Mapping[str, RestoreListener]:
         """New instances of all restore listeners, by name."""

@@ -160,7 +160,7 @@ class LocalJob:
         plugins = ChosenPlugins(self._plan.plugins)
         log = plugins.log(PluginRef(*self._plan.log), self._plan.places)
         with log.writer() as writer:
-            yield PlannedWorker(self._plan, log, writer, plugins.backend)
+            yield PlannedWorker(self._plan, log, writer, plugins.backend, plugins.kafka(self._plan))
 
 
 def _thread(number: int) -> pa.RecordBatch:

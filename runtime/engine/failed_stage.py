@@ -13,7 +13,8 @@ from ...errors import HeadwaterError, MachineError, shortened
 from ...plugins.errors import error_text
 from ..dataclass_json import to_plain
 from ..ir.topology import Topic
-from ..log.log import Listed, Log, Writer, epoch_file_name
+from ..log.log import Listed, RecordWriter, epoch_file_name
+from ..log.ranges import RangeReader
 from ..records.arrays import too_large
 from ..records.dead_letters import DeadLetter, letters_table
 from ..task_id import TaskKey
@@ -223,7 +224,11 @@ def counted(skipped: Iterable[SkippedRecord]) -> dict[str, int]:
 
 
 def letters_of(
-    task: TaskPlan, taken: TakenRecords, skipped: Mapping[int, SkippedRecord], sources: Iterable[Topic], log: Log
+    task: TaskPlan,
+    taken: TakenRecords,
+    skipped: Mapping[int, SkippedRecord],
+    sources: Iterable[Topic],
+    log: RangeReader,
 ) -> list[DeadLetter]:
     """The dead letters of the records that a task skips. `skipped`: number in the task's order -> skipped record."""
     numbers = [number for number, each in skipped.items() if each.dead_letter]
@@ -245,7 +250,7 @@ def write_letters(
     task: TaskKey,
     letters: Sequence[DeadLetter],
     topics: Mapping[str, Topic | None],
-    writer: Writer | Log,
+    writer: RecordWriter,
     unique: str = "",
 ) -> Iterator[Listed]:
     """Write dead letters, topic by topic. `topics`: source -> its dead-letter topic. `unique`: suffix of file names."""

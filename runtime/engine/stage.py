@@ -7,16 +7,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from ...errors import UnavailableError
 from ..dataclass_json import from_json, to_json
 from ..ir.topology import GlobalTable, Store, Topic
 from ..log.commit.records import TaskCommit
 from ..log.errors import RangeMissingError, RecordsTooLargeError
-from ..log.log import Listed, Log, Writer, epoch_file_name
+from ..log.log import Listed, Writer, epoch_file_name
+from ..log.ranges import RangeReader
 from ..records.arrays import Int64s
 from ..records.schema import changelog_topic, topic_schema
 from ..state.store import StateStore
@@ -42,11 +44,15 @@ from .failed_stage import (
     write_letters,
 )
 from .numbering import Numbering, reject_touched
+from .operators.kafka import Produce
 from .operators.operator import Flow, Node
 from .operators.process import Process
 from .operators.topics import Source
 from .pipe import pipe_schema, receive, send, send_end
 from .stopwatch import Stopwatch, bytes_taken, places_taken
+
+if TYPE_CHECKING:
+    from .execution.kafka import KafkaAccess
 
 # The writes of a stage to the log: records of sinks, and changes of stores.
 
@@ -139,12 +145,14 @@ OUTCOME = pa.schema([("outcome", pa.string())])
 class Worker(Protocol):
     """The resources of a running stage: the plan of the epoch, the log, and the stores of the plan.
 
-    `writer`: writes to the log. Its writes are durable when the stage ends.
+    `log`: for reading, also of records in Kafka. `writer`: writes to the log. Its writes are durable when the stage
+    ends. `kafka`: for operators on topics in Kafka.
     """
 
     plan: EpochPlan
-    log: Log
+    log: RangeReader
     writer: Writer
+    kafka: KafkaAccess | None
 
     def fence(self) -> None:
         """Raise TaskMigratedError if the plan is for another client, or for an older assignment."""
@@ -217,7 +225,8 @@ class Stage:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the tasks of the batches.
 
-        Raises StepError, TouchedRecordError, LogError. Only in a trial: TaskMigratedError, TaskCorruptedError.
+        Raises StepError, TouchedRecordError, LogError. Only in a trial: TaskMigratedError, TaskCorruptedError,
+        UnavailableError.
         """
         with self.open_worker() as worker:
             works = self._later(batches, worker) if self.reads else self._first(batches, worker)
@@ -281,7 +290,7 @@ class Stage:
             measured = stopwatch.added_to(work.outcome.measured)
             failed = (*work.outcome.failed, *failed)
             return replace(work, outcome=replace(work.outcome, commit=commit, measured=measured, failed=failed))
-        except (TaskCorruptedError, TaskMigratedError) as error:
+        except (TaskCorruptedError, TaskMigratedError, UnavailableError) as error:
             if worker.plan.trial:  # outcomes of a trial are not read
                 raise
             return _Work(TaskOutcome.troubled(task.key, Trouble.from_error(error)))
@@ -323,7 +332,8 @@ class Stage:
             records=len(taken),
         )
         stopwatch.volume += Volume(read_bytes=bytes_taken(task, taken.positions))
-        origins = Origins.of(taken, task.stream_time) if any(isinstance(each, Process) for each in self.nodes) else None
+        needed = any(isinstance(node, Process | Produce) for node in self.nodes)
+        origins = Origins.of(taken, task.stream_time) if needed else None
         if worker.plan.trial:
             first = worker.plan.first_number(task.key)
             edges = {name: replace(rows, order=rows.path[0] + first) for name, rows in edges.items()}
@@ -374,6 +384,9 @@ class Stage:
             str(task.key),
             _passed(task, work.edges, worker.plan),
             worker.plan.trial,
+            worker.kafka,
+            task.stream_time,
+            commit.positions,
         )
         if epoch.passed is not None and work.numbering is not None:
             work.numbering.touch_all()  # rows that are released as time passes belong to no record that can be skipped
@@ -383,6 +396,7 @@ class Stage:
             written = tuple(write_records(worker.plan, task, epoch, worker.writer, stopwatch))
         done = replace(
             commit,
+            stream_time=commit.stream_time if epoch.timed is None else epoch.timed,
             clocks=epoch.clocks,
             scheduled=epoch.scheduled,
             segments=(*commit.segments, *written),

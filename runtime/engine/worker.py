@@ -3,22 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from ..ir.topology import GlobalTable, Store
 from ..log.log import Log, Writer
+from ..log.ranges import RangeReader
 from ..state.process_file import fence
 from ..state.processor_state_manager import TaskStores
 from ..state.store import StateStore, StoreBackend
 from ..tasks.plan import EpochPlan, TaskPlan
 
+if TYPE_CHECKING:
+    from .execution.kafka import KafkaAccess
+
 
 class PlannedWorker:
-    """A `stage.Worker`. Stores stay open for the next epoch in this process."""
+    """A `stage.Worker`. Stores stay open for the next epoch in this process.
 
-    def __init__(self, plan: EpochPlan, log: Log, writer: Writer, backend: Callable[[Store], StoreBackend]) -> None:
+    `kafka`: for operators on topics in Kafka; None in a target without Kafka.
+    """
+
+    def __init__(
+        self,
+        plan: EpochPlan,
+        log: Log,
+        writer: Writer,
+        backend: Callable[[Store], StoreBackend],
+        kafka: KafkaAccess | None = None,
+    ) -> None:
         self.plan = plan
-        self.log = log
+        self.log: RangeReader = log if kafka is None else kafka.reader(log)
         self.writer = writer
+        self.kafka = kafka
         self._stores = TaskStores(plan, log, backend)
 
     def fence(self) -> None:

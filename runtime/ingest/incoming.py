@@ -20,7 +20,14 @@ import pyarrow.compute as pc
 from ..ir.topology import Topic
 from ..log.errors import SeedError
 from ..records.arrays import BadValueError, Int64s, cast_with_row, to_numpy, type_mismatch, valid_text
-from ..records.schema import invalid_timestamps, key_columns, timestamp_error, topic_schema, value_columns
+from ..records.schema import (
+    invalid_timestamps,
+    key_columns,
+    times_of_column,
+    timestamp_error,
+    topic_schema,
+    value_columns,
+)
 from ..records.types import Kind
 from ..records.values import cast_text, from_json, in_years, narrow, nested, parse_text
 
@@ -113,13 +120,7 @@ def event_times(topic: Topic, columns: Mapping[str, pa.Array], rows: int, clock:
     """The records' timestamps in ms: from the topic's timestamp column, or else `clock`. Raises BadValueError."""
     if topic.timestamp is None:
         return pa.array(np.full(rows, clock, np.int64))
-    column = columns[f"value.{topic.timestamp}"]
-    if pa.types.is_temporal(column.type):
-        # Arrow casts a date to microseconds as midnight. Division rounds down; a cast to milliseconds would round times
-        # before 1970 up, possibly to 1970.
-        micros = column.cast(pa.timestamp("us")).cast(pa.int64())
-        column = pa.array(micros.to_numpy(zero_copy_only=False) // 1000) if not micros.null_count else micros
-    return valid_times(column, topic.timestamp)
+    return valid_times(times_of_column(columns[f"value.{topic.timestamp}"]), topic.timestamp)
 
 
 def valid_times(times: pa.Array, column: str | None) -> pa.Array:

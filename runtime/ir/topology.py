@@ -28,6 +28,16 @@ OnError = Literal["fail", "skip", "dead_letter"]
 
 
 @dataclass(frozen=True)
+class KafkaTopic:
+    """A topic in Kafka. `cluster`: the name of one of the target's clusters. `id`: of its present incarnation; empty
+    until a run has asked for it."""
+
+    name: str
+    cluster: str = "main"
+    id: str = ""
+
+
+@dataclass(frozen=True)
 class Topic:
     """A partitioned sequence of records, addressed by partition and offset.
 
@@ -41,6 +51,7 @@ class Topic:
     - `on_error`: the policy of its readers for a failed record. A flow may have its own policy.
     - `readers`: the applications of the project that read a topic with deletion. Its records wait for all of them, even
       if they have never run.
+    - `kafka`: the topic in Kafka whose records these are, undecoded; see `raw_topic`. None: a topic of the log.
     """
 
     name: str
@@ -54,6 +65,16 @@ class Topic:
     on_error: OnError = "fail"
     timestamp: str | None = None
     readers: tuple[str, ...] = ()
+    kafka: KafkaTopic | None = None
+
+
+def raw_topic(name: str, cluster: str = "main", *, on_error: OnError = "fail") -> Topic:
+    """The records of a topic in Kafka as they are there: key and value as bytes.
+
+    The number of its partitions is 0 until a run has asked Kafka for it. No topic of a project has a name with colons.
+    """
+    kafka = KafkaTopic(name, cluster)
+    return Topic(f"kafka:{cluster}:{name}", 0, "key binary", "value binary", on_error=on_error, kafka=kafka)
 
 
 DEAD_LETTER_COLUMNS: Mapping[str, str] = {
@@ -73,7 +94,7 @@ DEAD_LETTER_VALUE = ", ".join(f"{column} {data_type}" for column, data_type in D
 """The value columns of dead-letter topics as DDL."""
 
 
-def dead_letter_topic(name: str, source: Topic, writer: str) -> Topic:
+def dead_letter_topic(name: str, source: Topic, writer: str | None) -> Topic:
     """The topic for dead letters of `source`. A letter has the partition of its record in `source`."""
     return Topic(name, source.partitions, "", DEAD_LETTER_VALUE, writer=writer)
 
@@ -367,6 +388,7 @@ class Settings:
     - `plugins`: modules below `project_dir` with the project's own plugins. `without_plugins`: plugins to ignore.
     - `racks`: host -> rack. `rack_script`: prints the rack of a host instead. `client_tags`: host -> tag -> value. In
       local mode, names of virtual clients replace hosts.
+    - `kafka`: name -> cluster of Kafka. Empty: all topics are in the log only.
     - `lineage`: the target of OpenLineage events: `url` (with `api_key`) or `file`, and `namespace`.
     - `former_names`: application of the project -> its former names, the latest first.
     - `beside`: application -> the place in the log of the result that is being rebuilt for it.
@@ -394,6 +416,7 @@ class Settings:
     racks: Mapping[str, str] = field(default_factory=dict)
     rack_script: str = ""
     client_tags: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    kafka: Mapping[str, KafkaCluster] = field(default_factory=dict)
     lineage: Mapping[str, str] = field(default_factory=dict)
     former_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     beside: Mapping[str, str] = field(default_factory=dict)

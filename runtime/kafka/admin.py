@@ -26,6 +26,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from ..ir.topology import KafkaCluster
 from .cluster import PATIENCE, Asking, Connections
 from .errors import KafkaTopicRecreatedError
+from .sources import PartitionEnds
 
 
 @dataclass(frozen=True)
@@ -35,25 +36,6 @@ class TopicMetadata:
     name: str
     id: str
     partitions: int
-
-
-@dataclass(frozen=True)
-class PartitionEnds:
-    """Offsets of a partition.
-
-    - `low`: the first one that is left.
-    - `stable`: the end for readers of committed records: there an open transaction begins, or the partition ends.
-    - `high`: the offset that the next record will have.
-    """
-
-    low: int
-    stable: int
-    high: int
-
-    @property
-    def held(self) -> bool:
-        """Whether an open transaction hides records."""
-        return self.stable < self.high
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from confluent_kafka import KafkaError
 
-from ...errors import HeadwaterError
+from ...errors import HeadwaterError, UnavailableError
 
 _PROFILE = "the `kafka:` of profiles.yml"
 _COMMITTED = "everything that was committed is there"
@@ -29,7 +29,7 @@ class KafkaSettingError(KafkaClusterError):
         super().__init__(servers, f"the client does not take its settings: {cause}", f"correct them in {_PROFILE}")
 
 
-class KafkaUnreachableError(KafkaClusterError):
+class KafkaUnreachableError(KafkaClusterError, UnavailableError):
     """No broker answers in time. It may be over soon."""
 
     def __init__(self, servers: str, request: str, cause: str) -> None:
@@ -153,7 +153,7 @@ class KafkaOffsetBeyondEndError(_OffsetsError):
         self.high = high
 
 
-class KafkaStalledError(_OffsetsError):
+class KafkaStalledError(_OffsetsError, UnavailableError):
     """No record and no end came in time, although there should be some. `position`: up to where all were read."""
 
     def __init__(

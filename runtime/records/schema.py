@@ -32,6 +32,15 @@ def invalid_timestamps(times: Int64s) -> Bools:
     return (times < 0) | (times > LAST_TIMESTAMP)
 
 
+def times_of_column(column: pa.Array) -> pa.Array:
+    """The times in a topic's `timestamp` column as ms, int64; null where the column is null."""
+    if not pa.types.is_temporal(column.type):
+        return column.cast(pa.int64())
+    # Rounded down: a cast would round times before 1970 up, possibly to 1970. Arrow casts a date as midnight.
+    times = pc.floor_temporal(column.cast(pa.timestamp("us")), unit="millisecond")
+    return times.cast(pa.timestamp("ms")).cast(pa.int64())
+
+
 def timestamp_error(time: object) -> str | None:
     """Why a value is no valid timestamp, as the end of a sentence; None if it is valid."""
     if type(time) is not int:

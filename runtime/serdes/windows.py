@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..environment import parse_duration
+from ..ir.topology import PluginRef
 from ..records.arrays import Bools, Int64s, to_numpy
 from ..records.keys import binary_array, binary_parts
 from ..records.schema import LAST_TIMESTAMP, WINDOW_COLUMNS, invalid_timestamps
@@ -153,3 +156,16 @@ class _Serializer:
         tail = binary_array(tails.reshape(-1), np.full(len(tails), tails.shape[1], np.int64))
         written = encoded(pc.binary_join_element_wise(key.payloads, tail, b""), absent, errors)
         return replace(written, partitioned_by=encoded(key.payloads, absent, errors).payloads)
+
+
+def serde_of(ref: PluginRef, create: Callable[[str, Mapping[str, Any]], Serde]) -> Serde:
+    """The serde of a format, with `windows` and `window_size` as they are written among the options of keys.
+
+    `create`: makes the serde of a format by its name and its own options.
+    """
+    options = dict(ref.options)
+    windows, size = options.pop("windows", None), options.pop("window_size", None)
+    serde = create(ref.name, options)
+    if windows is None:
+        return serde
+    return WindowedSerde(serde, Windows(windows), None if size is None else parse_duration(size))

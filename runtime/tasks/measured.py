@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from operator import add
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
-from ...errors import HeadwaterError
+from ...errors import HeadwaterError, UnavailableError
 from ..log.commit.records import TaskCommit
 from ..log.errors import CorruptSegmentError, RangeMissingError
 from ..task_id import TaskKey
@@ -121,6 +121,11 @@ class Measured:
 # Outcomes of an epoch, task by task: a worker's response to a plan, as plain data that travels as JSON.
 
 
+TroubleKind = Literal[
+    "corrupted", "missing", "unreadable", "migrated", "old_assignment", "wrong_client", "unavailable", "failed"
+]
+
+
 @dataclass(frozen=True)
 class Trouble:
     """Why a task has no result in an epoch, or why a request about stores failed. No record is the cause.
@@ -128,12 +133,15 @@ class Trouble:
     `kind`: `corrupted`: a store is damaged, or lacks records. `missing`: a file with records is missing: `path`.
     `unreadable`: a changelog or a topic cannot be read; `path`: its missing file, if that is why. `migrated`: a store
     is ahead of the plan. `old_assignment`: the plan was made for an older assignment. `wrong_client`: the state
-    directory belongs to another client process. `failed`: any other error. `store`: the name of the store, if one is
-    the cause and known. `expected`, `found`: positions of that store, or the numbers of the plan's assignment and of
-    the client's newest one. `way_out`: what a user has to do; empty if a restore is enough.
+    directory belongs to another client process. `unavailable`: a service outside does not answer. `failed`: any other
+    error. `store`: the name of the store, if one is the cause and known. `expected`, `found`: positions of that store,
+    or the numbers of the plan's assignment and of the client's newest one. `way_out`: what a user has to do; empty if a
+    restore is enough.
     """
 
-    kind: Literal["corrupted", "missing", "unreadable", "migrated", "old_assignment", "wrong_client", "failed"]
+    kind: Literal[
+        "corrupted", "missing", "unreadable", "migrated", "old_assignment", "wrong_client", "unavailable", "failed"
+    ]
     cause: str
     store: str = ""
     expected: int | None = None
@@ -149,6 +157,8 @@ class Trouble:
                 return cls("missing", error.reason, error.store or "", way_out=error.way_out or "", path=error.path)
             case TaskCorruptedError():
                 return cls("corrupted", error.reason, error.store or "", way_out=error.way_out or "")
+            case UnavailableError():
+                return cls("unavailable", error.message, way_out=error.hint or "")
             case WrongClientError():
                 return cls("wrong_client", error.message)
             case OldAssignmentError():

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
+from ..ir.topology import KafkaCluster
 from ..log.commit.records import CommitMark, Scheduled, TaskCommit
 from ..log.ranges import LogRange
 from ..log.state import LogState
@@ -180,7 +181,7 @@ class EpochPlan:
     process of the plan. `assignment`: the number of the newest assignment, which is the number of its commit. `trial`:
     everything is computed and nothing is written; then several threads may share one task, and rows have the numbers of
     their records instead of `_order`, so that a failed row identifies its record. `place`: of the application in the
-    log, if it is not its name. `traced`: whether workers record timed spans.
+    log, if it is not its name. `traced`: whether workers record timed spans. `kafka`: the clusters of the target.
     """
 
     application: str
@@ -200,6 +201,9 @@ class EpochPlan:
     trial: bool = False
     place: str = ""
     traced: bool = False
+    kafka: Mapping[str, KafkaCluster] = field(default_factory=dict)
+
+    seldom: ClassVar = ("kafka",)
 
     @property
     def places(self) -> dict[str, str]:

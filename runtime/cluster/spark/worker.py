@@ -28,7 +28,7 @@ def spark_worker() -> Iterator[PlannedWorker]:
     plugins = ChosenPlugins(plan.plugins)
     log = plugins.log(PluginRef(*plan.log), plan.places)
     with log.writer() as writer:
-        yield PlannedWorker(plan, log, writer, plugins.backend)
+        yield PlannedWorker(plan, log, writer, plugins.backend, plugins.kafka(plan))
 
 
 # All tasks and stages of a job in this process have the same plan; parsing it once is enough.

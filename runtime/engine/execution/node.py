@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,9 @@ from ..operators.operator import Node, Place
 from .order.origins import Origins
 from .order.partition_group import PassedTime
 from .rows import Rows
+
+if TYPE_CHECKING:
+    from .kafka import KafkaAccess
 
 # The state of a task's epoch: clocks, stores, sinks, and counters of dropped records.
 
@@ -95,6 +98,10 @@ class TaskEpoch:
     `open_store` returns a store at its planned position. `stores`, `global_tables`: the opened ones. `origins`: of the
     task's records. `scheduled`: punctuations of its processors. `passed`: time that passes without a record.
 
+    `kafka`: for operators on topics in Kafka. `timed`: the task's stream time after the epoch, ms, if an operator has
+    determined the times of its records; `stream_time`: before the epoch. `positions`: where reading continues after the
+    epoch: topic -> lane -> position.
+
     `trial`: the epoch only searches for records that fail; `_order` of a row is then the number of its record.
     `more`: edge -> further rows, in path order, piece by piece. Used where all rows of an edge may not fit into memory;
     the sink of the edge takes them.
@@ -111,6 +118,10 @@ class TaskEpoch:
     task: str = ""
     passed: PassedTime | None = None
     trial: bool = False
+    kafka: KafkaAccess | None = None
+    stream_time: int = -1
+    positions: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    timed: int | None = None
     dropped: Counter[str] = field(default_factory=Counter)
     stores: dict[str, EpochStore] = field(default_factory=dict)
     global_tables: set[str] = field(default_factory=set)

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from ....errors import HeadwaterError, shortened
 from ...ir.topology import Topic
-from ...log.log import Log
+from ...log.ranges import RangeReader
 from ...records.arrays import Int64s, cast_to, to_numpy
 from ...records.keys import encode_keys, partition_of
 from ...records.schema import WINDOW_COLUMNS, key_columns, value_columns
@@ -28,7 +28,7 @@ from .rows import Rows, is_old
 
 
 def take(
-    plan: TaskPlan, sources: Sequence[Source], log: Log, *, reject_times: bool = True
+    plan: TaskPlan, sources: Sequence[Source], log: RangeReader, *, reject_times: bool = True
 ) -> tuple[TakenRecords, Edges]:
     """Read a task's records of an epoch onto the edges of the sources, without records that the plan skips."""
     readings = [Reading(source.topic, _flow(source), rank) for rank, source in enumerate(sources)]
@@ -44,7 +44,7 @@ def _flow(source: Source) -> Flow:
     return source.output_columns({}, Untraced())[source.edges[0]].flow
 
 
-def take_bare(plan: TaskPlan, sources: Sequence[Source], log: Log, count: int) -> TakenRecords:
+def take_bare(plan: TaskPlan, sources: Sequence[Source], log: RangeReader, count: int) -> TakenRecords:
     """Read the same `count` records as `take` did, without columns."""
     readings = [Reading(source.topic, Flow("", ""), rank) for rank, source in enumerate(sources)]
     # Records without columns are smaller, so a limit of bytes would end the epoch elsewhere.

@@ -56,7 +56,10 @@ def test_cluster_does_not_show_its_settings() -> None:
 
 
 def test_missing_client_is_told_with_the_extra_that_has_it() -> None:
-    code = "import sys; sys.modules['confluent_kafka'] = None; import headwater.runtime.kafka.reader"
+    code = (
+        "import sys; sys.modules['confluent_kafka'] = None; "
+        + "from headwater.runtime.kafka.worker import offsets_of; offsets_of({})"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 
     assert "KafkaClientMissingError" in done.stderr

@@ -32,6 +32,7 @@ class Origins:
     after it, ms; it never falls. `places`: one entry for each topic. `numbers`: in a later stage, the record number by
     the first level of a row's path; levels count from 1, so `numbers[0]` is unused. None: the level is the number.
     `first`: only in a trial, where `_order` of a row is a record number, counted over all tasks: that of record 0.
+    `lanes`: for each topic, lane and position of each of its records. Empty in a later stage.
 
     Example: a task takes four records, at the stream time 100.
 
@@ -52,6 +53,7 @@ class Origins:
     places: Sequence[Places] = ()
     numbers: Int64s | None = None
     first: int | None = None
+    lanes: Sequence[tuple[Int64s, Int64s]] = ()
 
     @classmethod
     def of(cls, taken: TakenRecords, before: int) -> Origins:
@@ -60,7 +62,8 @@ class Origins:
         for rows in taken.rows:
             times[rows.path[0]] = rows.order
         places = zip(taken.topics, taken.rows, taken.offsets, strict=True)
-        return cls(before, times, tuple((topic, rows.path[0], offsets) for topic, rows, offsets in places))
+        found = tuple((topic, rows.path[0], offsets) for topic, rows, offsets in places)
+        return cls(before, times, found, lanes=taken.places)
 
     def __len__(self) -> int:
         return len(self.times)
@@ -98,6 +101,13 @@ class Origins:
     def offset(self, number: int) -> int:
         """The offset of a record."""
         return int(self._found[1][number])
+
+    def places_in(self, topic: str, numbers: Int64s) -> tuple[Int64s, Int64s]:
+        """(Lane, position) of each of these records, which are all of one topic."""
+        index = [name for name, _, _ in self.places].index(topic)
+        at = np.searchsorted(self.places[index][1], numbers)
+        lanes, positions = self.lanes[index]
+        return lanes[at], positions[at]
 
     @cached_property
     def _found(self) -> tuple[Int64s, Int64s]:

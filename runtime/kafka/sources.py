@@ -1,0 +1,89 @@
+"""Offsets of topics in Kafka, as planners ask for them. Only the answers of a real cluster need its client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+from ..ir.topology import KafkaCluster
+
+if TYPE_CHECKING:
+    from .admin import KafkaAdmin
+
+
+@dataclass(frozen=True)
+class PartitionEnds:
+    """Offsets of a partition.
+
+    - `low`: the first one that is left.
+    - `stable`: the end for readers of committed records: there an open transaction begins, or the partition ends.
+    - `high`: the offset that the next record will have.
+    """
+
+    low: int
+    stable: int
+    high: int
+
+    @property
+    def held(self) -> bool:
+        """Whether an open transaction hides records."""
+        return self.stable < self.high
+
+
+class KafkaOffsets(Protocol):
+    """Answers of a Kafka cluster. Each call asks it, and raises a HeadwaterError if it does not answer, or has no such
+    topic.
+    """
+
+    def topic_id(self, topic: str) -> str:
+        """The id of a topic. A topic that is deleted and created again gets another one."""
+        ...
+
+    def offsets(self, topic: str) -> Sequence[PartitionEnds]:
+        """The offsets of all partitions of a topic."""
+        ...
+
+    def offsets_for_time(self, topic: str, time: int) -> Sequence[int]:
+        """For each partition of a topic, the offset of the first record with a timestamp of `time` (ms) or later; -1
+        or the partition's end without one.
+        """
+        ...
+
+    def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        """Commit offsets of a consumer group by partition. `group`: without the prefix of the cluster."""
+        ...
+
+
+Clusters = Mapping[str, KafkaOffsets]
+"""Name of a cluster -> what answers for it."""
+
+
+class ClusterOffsets:
+    """The KafkaOffsets of a real cluster. Thread-safe. Raises KafkaClusterError."""
+
+    def __init__(self, cluster: KafkaCluster) -> None:
+        self._cluster = cluster
+
+    @cached_property
+    def _admin(self) -> KafkaAdmin:
+        from .admin import KafkaAdmin
+
+        return KafkaAdmin(self._cluster)
+
+    def topic_id(self, topic: str) -> str:
+        """The id of a topic."""
+        return self._admin.topic(topic).id
+
+    def offsets(self, topic: str) -> Sequence[PartitionEnds]:
+        """The offsets of all partitions of a topic."""
+        return self._admin.ends([self._admin.topic(topic)])[topic]
+
+    def offsets_for_time(self, topic: str, time: int) -> Sequence[int]:
+        """See `KafkaAdmin.offsets_for_time`."""
+        return self._admin.offsets_for_time(self._admin.topic(topic), time)
+
+    def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        """See `KafkaAdmin.commit`."""
+        self._admin.commit(self._cluster.prefix + group, topic, offsets)

@@ -1,0 +1,76 @@
+"""What the tasks of a worker use of Kafka: ranges of raw topics, serdes, mirrors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...errors import HeadwaterError
+from ..ir.topology import KafkaCluster, KafkaTopic, PluginRef
+from ..log.ranges import RangeReader
+from ..serdes.serde import Deserializer, PayloadSpec, Serde, Serializer
+from .sources import ClusterOffsets, Clusters
+
+if TYPE_CHECKING:
+    from .mirror import KafkaMirror
+
+
+class KafkaClientMissingError(HeadwaterError):
+    """The library that talks to Kafka is not installed."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "topics in Kafka need confluent-kafka, which is not installed", "pip install 'headwater[kafka]'"
+        )
+
+
+@contextmanager
+def _client() -> Iterator[None]:
+    """For imports of modules that import the client."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise KafkaClientMissingError from error
+
+
+def offsets_of(clusters: Mapping[str, KafkaCluster]) -> Clusters:
+    """Name of a cluster -> what answers for it. Nothing is asked yet. Raises KafkaClientMissingError."""
+    with _client():
+        from . import admin  # noqa: F401
+    return {name: ClusterOffsets(cluster) for name, cluster in clusters.items()}
+
+
+@dataclass(frozen=True)
+class KafkaOfWorker:
+    """A `KafkaAccess` (`engine/execution/kafka.py`) for the tasks of one application.
+
+    `incarnation`: of the application, see `TopologyDescription`. `clusters`: of the target, by name. `serde`: creates a
+    serde by its name.
+    """
+
+    application: str
+    incarnation: str
+    clusters: Mapping[str, KafkaCluster]
+    serde: Callable[[PluginRef], Serde]
+
+    def reader(self, log: RangeReader) -> RangeReader:
+        """A reader of ranges of the log, and of raw topics. Raises KafkaClientMissingError."""
+        with _client():
+            from .ranges import KafkaRanges
+        return KafkaRanges(log, self.clusters, self.application)
+
+    def deserializer(self, form: PluginRef, spec: PayloadSpec) -> Deserializer:
+        """The deserializer of keys or values."""
+        return self.serde(form).deserializer(spec)
+
+    def serializer(self, form: PluginRef, spec: PayloadSpec) -> Serializer:
+        """The serializer of keys or values."""
+        return self.serde(form).serializer(spec)
+
+    def mirror(self, topic: KafkaTopic, task: str) -> KafkaMirror:
+        """The mirror of a task in this process. It stays open for the next epochs."""
+        with _client():
+            from .mirror import open_mirror
+        return open_mirror(self.clusters[topic.cluster], topic.name, f"{self.application}-{task}", self.incarnation)
