@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 
 from ..errors import HeadwaterError
 from ..hidden_values import hidden_value
@@ -87,6 +88,27 @@ def env_var(name: str, default: str | None = None, *, at: str) -> LookedUp:
     if name in os.environ:
         hidden_value(value, at)
     return LookedUp(value)
+
+
+class PemFileError(HeadwaterError):
+    """A PEM file that a profile names cannot be read. `path`: the file."""
+
+    def __init__(self, path: Path, cause: str) -> None:
+        super().__init__(
+            f"the PEM file {path} that profiles.yml names cannot be read: {cause}",
+            "put it there, or give its text by an environment variable",
+        )
+        self.path = path
+
+
+def pem_text(path: Path) -> LookedUp:
+    """The text of a PEM file, which may be a private key. Raises PemFileError."""
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, ValueError) as error:
+        raise PemFileError(path, getattr(error, "strerror", None) or "it is no text") from None
+    hidden_value(text)
+    return LookedUp(text)
 
 
 def whole_number(text: str, *, at: str) -> int:

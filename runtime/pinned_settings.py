@@ -1,4 +1,4 @@
-"""Spark settings that correct results depend on. The compiler checks profiles for them. Sessions start with them."""
+"""Settings of Spark and librdkafka that correct results depend on. The compiler checks profiles for them."""
 
 from __future__ import annotations
 
@@ -71,6 +71,29 @@ own stores, so a pause in the input would cause a restore. Timeouts of executors
 treats an executor that is silent for longer than the profile's `deadline` as lost. Spark ends it only after two
 minutes.
 """
+
+
+PINNED_OF_KAFKA = frozenset(
+    {
+        "acks",
+        "auto.offset.reset",
+        "bootstrap.servers",
+        "delivery.report.only.error",
+        "enable.auto.commit",
+        "enable.auto.offset.store",
+        "enable.gapless.guarantee",
+        "enable.idempotence",
+        "enable.partition.eof",
+        "group.id",
+        "group.instance.id",
+        "isolation.level",
+        "metadata.broker.list",
+        "partitioner",
+        "request.required.acks",
+        "transactional.id",
+    }
+)
+"""Settings of librdkafka that exactly-once processing depends on, or that have a key of their own in a profile."""
 
 
 def setting_name(key: str) -> str:

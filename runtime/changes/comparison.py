@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ...readable_text import counted
 from ..ingest.append import AppendedUnknownError, appended_records
 from ..ir.topology import Topic, Topology
 from ..log.commit.descriptions import ExternalTopic, TopologyDescription, UsedTopic
@@ -144,7 +145,7 @@ def _external_now(application: str, changed: WriterChangedError) -> Change:
 def _declared_otherwise(application: str, topic: Topic, committed: Committed) -> Iterator[Change]:
     subject = Subject("topic", topic.name, application)
     try:
-        check_declaration(topic, committed.of(topic))
+        check_declaration(topic, committed.writer(topic))
     except TopicChangedError as error:
         now = ExternalTopic.from_topic(topic)
         was, is_ = dict[str, Any](error.was), dict[str, Any](error.is_)  # only the obstructing columns
@@ -155,10 +156,10 @@ def _declared_otherwise(application: str, topic: Topic, committed: Committed) ->
                 Verdict.ERROR,
                 UNREADABLE if difference.facet == "columns" else f"{difference.what} since its records were written",
                 difference.lines,
-                ways=ways_to_declare(error, committed.of(topic), topic),
+                ways=ways_to_declare(error, committed.writer(topic), topic),
             )
         return
-    recorded = recorded_declaration(topic, committed.of(topic))
+    recorded = recorded_declaration(topic, committed.writer(topic))
     # The columns of another application's topic are a change of that one.
     if recorded is not None and topic.writer is None and (change := columns_change(subject, recorded, topic)):
         yield change
@@ -176,6 +177,12 @@ REFRESHED = "topic.refreshed"
 
 SOMETHING_ELSE = "topology.content"
 """The kind of a change of an unknown setting, which an earlier version has not recorded."""
+
+KAFKA_REPLACED = "topic.kafka_replaced"
+"""The kind of a change: a topic was deleted in Kafka and created again."""
+
+KAFKA_ADDED = "topic.kafka_partitions"
+"""The kind of a change: a topic has more partitions in Kafka."""
 
 OTHER_READER = "topic.reader"
 """The kind of a change: a subtopology of another name reads a topic."""
@@ -359,11 +366,43 @@ class Comparison:
                 what = f"it was {_written_by(was)} so far, and is {_written_by(is_)} now"
                 yield self._refused(OTHER_WRITER, "topic", name, what)
         for name in both:
+            if new[name].kafka_id is not None:
+                yield from self._in_kafka(name, old[name], new[name])
+                continue
             facets = TOPIC_KEY if _fed(old[name]) else (*TOPIC_KEY, "windowed")
             for difference in topic_differences(old[name], new[name], facets):
                 yield self._refused(f"topic.{difference.facet}", "topic", name, difference.what, difference.lines)
             if new[name].writer == self.application or new[name].global_:
                 yield from self._columns(name, old[name], new[name])
+
+    def _in_kafka(self, name: str, old: UsedTopic, new: UsedTopic) -> Iterator[Change]:
+        """A topic of Kafka that was created again, or has other partitions. Both are changes of Kafka: a rebuild would
+        copy it again, without what Kafka does not have any more.
+        """
+        subject, topology = Subject("topic", name, self.application), self.application.partition("-")[2]
+        again = start_again(f"restart {topology} and its readers with what is in Kafka now", f"{topology}+")
+        if 0 < new.partitions < old.partitions:
+            what = f"it has {counted(new.partitions, 'partition')} in Kafka, and had {old.partitions}"
+            more = Way(f"create it again with at least {old.partitions} partitions")
+            yield Change(KAFKA_REPLACED, subject, Verdict.ERROR, what, ways=(more, again))
+        elif old.kafka_id and new.kafka_id and old.kafka_id != new.kafka_id:
+            what = (
+                "it was deleted in Kafka and created again, so positions count other records "
+                f"(its id was {old.kafka_id}, is {new.kafka_id})"
+            )
+            move = f"headwater rewind {topology} --topic {self._copy_of(name)} --to earliest"
+            way = Way("keep what was copied, and go on with the first record of the new topic", move)
+            yield Change(KAFKA_REPLACED, subject, Verdict.ERROR, what, ways=(way, again))
+        elif new.partitions > old.partitions:
+            what = f"it has {new.partitions} partitions in Kafka, and had {old.partitions}: the new ones are read from "
+            yield Change(KAFKA_ADDED, subject, Verdict.COMPATIBLE, f"{what}their first records on")
+
+    def _copy_of(self, topic: str) -> str:
+        """The topic to which a raw topic is copied; the same for others."""
+        if self.current.topics[topic].kafka_id is None:
+            return topic
+        readers = (part for part in self.current.subtopologies.values() if topic in part.sources)
+        return next((sink for part in readers for sink in part.sinks), topic)
 
     def _columns(self, name: str, old: UsedTopic, new: UsedTopic) -> Iterator[Change]:
         """The value columns of a topic that this application writes, or of a global table. The columns of others are
@@ -406,7 +445,7 @@ class Comparison:
                     f"its start was {old[topic]}, is {new[topic]}: that applies to new readers only, and the position "
                     f"of {self.current.name} stays"
                 )
-                move = f"headwater rewind {self.current.name} --topic {topic} --to {new[topic]}"
+                move = f"headwater rewind {self.current.name} --topic {self._copy_of(topic)} --to {new[topic]}"
                 subject = Subject("topic", topic, self.application)
                 yield Change(
                     "topic.start", subject, Verdict.COMPATIBLE, what, ways=(Way("to move it nevertheless", move),)

@@ -13,7 +13,7 @@ from ..log.declared_topics import recorded_declaration
 from ..log.placed_log import PlacedLog
 from ..progress.committed import Committed
 from ..progress.named_records import repartitioned_since
-from ..progress.positions import Gap, OtherCommits, gaps, other_commits
+from ..progress.positions import Gap, OtherCommits, RawGap, gaps, other_commits, raw_gaps, ways_on
 from .comparison import OTHER_WRITER, SOMETHING_ELSE, Comparison, topic_changes
 from .model import FROM_THE_FIRST, RUN_AGAIN, Change, Subject, SubjectKind, Verdict, Way, start_again, with_changes
 from .moves import reset_changes
@@ -31,9 +31,11 @@ def changes_of(topology: Topology, committed: Committed, owned: Collection[str] 
     topologies; None if unknown.
     """
     own = committed.own
-    if not any(committed.version):  # the log is new
+    if committed.is_new:
         return ()
-    topology = settled(topology, committed.described(), lambda topic: recorded_declaration(topic, committed.of(topic)))
+    topology = settled(
+        topology, committed.described(), lambda topic: recorded_declaration(topic, committed.writer(topic))
+    )
     current = TopologyDescription.from_topology(topology, committed.begun)
     unread = committed.half_done(topology)
     compared = Comparison.of(topology, committed.described(), current, unread, repartitioned_since(committed))
@@ -92,6 +94,18 @@ def _missing(topology: Topology, committed: Committed) -> Iterator[Change]:
             "the log has lost records of it that were consumed",
             tuple(lines),
             ways=ways,
+        )
+    in_kafka: dict[str, list[RawGap]] = {}
+    for gap in raw_gaps(topology, committed):
+        in_kafka.setdefault(gap.topic.name, []).append(gap)
+    for topic, found in in_kafka.items():
+        yield Change(
+            RECORDS_MISSING,
+            Subject("topic", topic, topology.application),
+            Verdict.ERROR,
+            "Kafka lacks records of it at the positions of its readers",
+            tuple(map(str, found)),
+            ways=(Way(ways_on(topology.application, found)),),
         )
 
 

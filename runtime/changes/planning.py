@@ -18,6 +18,7 @@ from ..log.placed_log import PlacedLog, called
 from ..log.state import LogState
 from ..log.state_parts.renamed import renamed_description
 from ..progress.committed import Committed
+from ..progress.kafka_ends import as_committed
 from ..task_id import TaskKey
 from .baseline import FormerNames, Manifest, ManifestError, seed_change
 from .comparison import OTHER_READER, OTHER_WRITER, SOMETHING_ELSE, Comparison, written_by_another
@@ -91,6 +92,9 @@ class Planned:
 def plan_on(log: PlacedLog, place: str, planned: Planned, state_dir: Path | None = None) -> Plan:
     """The plan of the next run on the log at `place`. `state_dir`: of the stores on this machine. Raises LogError."""
     resets = planned.resets
+    # Without asking Kafka: a plan needs no network.
+    topologies = [as_committed(topology, log.state(topology.application)) for topology in planned.topologies]
+    planned = replace(planned, topologies=topologies)
     committed = {
         topology.application: Committed(log, topology, resets=resets.get(topology.application, ()))
         for topology in planned.topologies

@@ -16,7 +16,7 @@ from ..ir.topology import Topology
 from ..log.declared_topics import read_by
 from ..log.placed_log import PlacedLog
 from ..progress.committed import Committed
-from .comparison import REFRESHED
+from .comparison import KAFKA_REPLACED, REFRESHED
 from .contents import contents_of, incomplete, topic_writer
 from .facets import CATCH_UP
 from .found import RECORDS_MISSING, changes_of, with_ways_that_help
@@ -45,8 +45,8 @@ from .repartition import (
     together_with,
 )
 
-_NEVER = frozenset({RECORDS_MISSING, REFRESHED})
-"""Changes of the log, not of the project."""
+_NEVER = frozenset({RECORDS_MISSING, REFRESHED, KAFKA_REPLACED})
+"""Changes of the log or of Kafka, not of the project."""
 
 
 @dataclass(frozen=True)

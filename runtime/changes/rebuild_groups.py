@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ..ir.topology import Topic, Topology
-from ..log.state import LogState
 from ..progress.committed import Committed
+from ..progress.kafka_ends import TopicEnds
 from ..progress.planner import first_positions
 from ..task_id import TaskKey
 from .model import CONTINUE, FROM_THE_FIRST, UNDO, Change, ReadAgain, Subject, Verdict, start_again
@@ -156,14 +156,15 @@ def from_the_first(topology: Topology, committed: Committed) -> tuple[ReadAgain,
         for topic in part.sources
         if topic.writer != topology.application
     }
-    return tuple(_whole(committed.of(topic), topic) for topic in topics.values())
+    return tuple(_whole(committed, topic) for topic in topics.values())
 
 
-def _whole(state: LogState, topic: Topic) -> ReadAgain:
+def _whole(committed: Committed, topic: Topic) -> ReadAgain:
+    state = committed.of(topic)
     start: dict[int, int] = {}
     records = size = 0
-    committed = state.topics.get(topic.name)  # the declaration may have other partitions
-    for partition in range(topic.partitions if committed is None else committed.partitions):
+    fed = committed.writer(topic).topics.get(topic.name)  # the declaration may have other partitions
+    for partition in range(topic.partitions if fed is None else fed.partitions):
         ranges = state.ranges(topic.name, partition)
         start[partition] = min((segments.start_offset for segments in ranges), default=state.end(topic.name, partition))
         records += sum(segments.records for segments in ranges)
@@ -171,7 +172,7 @@ def _whole(state: LogState, topic: Topic) -> ReadAgain:
     return ReadAgain(topic.name, start, records, size)
 
 
-def beyond(state: LogState, topic: str, partition: int, positions: Mapping[int, int]) -> tuple[int, int]:
+def beyond(state: TopicEnds, topic: str, partition: int, positions: Mapping[int, int]) -> tuple[int, int]:
     """Records and bytes of a partition beyond these positions of its lanes."""
     records = size = 0.0
     for lane in state.lane_ends(topic, partition):

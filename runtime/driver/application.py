@@ -23,7 +23,7 @@ from ..placing.assigned import Assigned
 from ..progress.committed import Committed
 from ..progress.committer import Committer, ConsumedRecordsMissingError, FencedError
 from ..progress.planner import Planner, beginnings
-from ..progress.positions import GlobalTask
+from ..progress.positions import GlobalTask, check_raw_positions
 from ..state.directory import check_same_log_for, log_location, take_over_rebuild
 from .client_events import AssignmentFailed, StoreLost, TasksPlaced
 from .epoch_plans import ClaimedApplication
@@ -104,7 +104,7 @@ def check_state(topology: Topology, committed: Committed, decided_changes: Seque
     `decided_changes`: changes with the verdict that this run has decided on (see `StartChanges.decided`). The next run
     handles a store reset that was requested since.
 
-    Raises IncompatibleStateError, ConsumedRecordsMissingError.
+    Raises IncompatibleStateError, ConsumedRecordsMissingError, RawRecordsMissingError.
     """
     own = committed.own
     own.refresh()  # the previous owner of the state directories may have committed
@@ -118,6 +118,7 @@ def check_state(topology: Topology, committed: Committed, decided_changes: Seque
     missing = tuple(lost_records(topology, committed))
     if missing:
         raise ConsumedRecordsMissingError(topology.application, missing)
+    check_raw_positions(topology, committed)
 
 
 class ApplicationRun:
@@ -222,7 +223,7 @@ class ApplicationRun:
             return "not_started"
         if until_caught_up and not self._run_context.lasting:
             check_not_paused(self._topology, start.log)
-        committed = Committed(start.log, self._topology, start.own)
+        committed = Committed(start.log, self._topology, start.own, kafka=self._run_context.kafka)
         state_dir = self._cluster.state_dir(self._settings)
         if state_dir is not None:  # the run that has rebuilt them may have ended before it moved them
             take_over_rebuild(state_dir, self._topology.application, committed.own.incarnation)
@@ -289,7 +290,9 @@ class ApplicationRun:
         description = TopologyDescription.from_topology(
             self._topology, committed.begun, incarnation, before=committed.own.topology
         )
-        committer.claim(description, assigned.to_json(), lambda: beginnings(self._topology, committed))
+        committer.claim(
+            description, assigned.to_json(), lambda: beginnings(self._topology, committed), lambda: committed.kafka.ends
+        )
         self._run_context.claimed.append(committer)
         self._generation = committer.generation
 

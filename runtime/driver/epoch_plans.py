@@ -14,6 +14,7 @@ from ..progress.committed import Committed
 from ..progress.committer import Committer
 from ..progress.named_records import check_not_repartitioned
 from ..progress.planner import Planner
+from ..progress.positions import check_raw_positions
 from ..task_id import TaskId, TaskKey
 from ..tasks.plan import EpochPlan
 from ..tasks.task import StreamTask
@@ -44,10 +45,12 @@ def epoch_plan(
 ) -> EpochPlan:
     """The plan of an epoch of these tasks of a unit. `now`: its wall-clock time, ms since 1970.
 
-    `passed`: task -> stream time in ms to which the epoch advances it without a record. Raises TopicRepartitionedError.
+    `passed`: task -> stream time in ms to which the epoch advances it without a record. Raises TopicRepartitionedError,
+    RawRecordsMissingError.
     """
     settings, planner = app.settings, app.planner
     check_not_repartitioned(app.committed)
+    check_raw_positions(app.topology, app.committed)  # a plan would begin with the first record that is there
     network = app.committed.network()
     due, stores = {task.id for task in tasks}, unit.member.stores
     idle: dict[TaskKey, bool] = {}
@@ -77,6 +80,7 @@ def epoch_plan(
         incarnation=app.committed.own.incarnation,
         place=place_of(app.committed.log, app.name),
         traced=settings.traced,
+        kafka=settings.kafka,
     )
 
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from ..ir.topology import Subtopology, Topology
-from ..log.commit.records import Purged, StoreSnapshot, TaskCommit
+from ..log.commit.records import Ends, Purged, StoreSnapshot, TaskCommit
 from ..log.log import Listed
+from ..log.state_parts.parts import later_ends
 from ..progress.committed import Committed
 from ..progress.committer import Committer
 from ..progress.planner import Planner
@@ -61,6 +62,7 @@ class EpochCommits:
         self._epoch = 0
         self.tally = Tally()
         self.last = LastCommit()
+        self._ends: Ends = {}
 
     @property
     def epoch(self) -> int:
@@ -71,6 +73,10 @@ class EpochCommits:
         """The number of a new epoch."""
         self._epoch += 1
         return self._epoch
+
+    def finished(self, ends: Ends) -> None:
+        """Note the ends of raw topics that were known at the planning of a finished epoch, for the next commit."""
+        self._ends = {**self._ends, **later_ends(self._ends, ends)}
 
     def advance(self) -> None:
         """Read new records of global tables. Raises LogError."""
@@ -108,7 +114,7 @@ class EpochCommits:
         self._remove_unlisted()
 
     def _commit(self, tasks: Sequence[TaskCommit]) -> None:
-        number = self._committer.commit(self._epoch, tasks, self._committed.sources())
+        number = self._committer.commit(self._epoch, tasks, self._committed.sources(), self._ends)
         self._remove_unlisted()
         dropped = sum((Counter(task.dropped) for task in tasks), Counter[str]())
         self.last = LastCommit(number, sum(task.records for task in tasks), dict(dropped))
@@ -200,7 +206,8 @@ class Unit:
 class OpenEpoch:
     """An epoch in progress. `version`: of the committed state that it was planned from.
 
-    `started`: time, seconds; `planning`: duration of the planning, seconds.
+    `started`: time, seconds; `planning`: duration of the planning, seconds. `ends`: of raw topics, as they were seen
+    before the planning.
     """
 
     unit: Unit
@@ -209,6 +216,7 @@ class OpenEpoch:
     started: float
     planning: float
     version: tuple[int, ...]
+    ends: Ends
 
 
 class Feed(Protocol):

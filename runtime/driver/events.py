@@ -1,8 +1,9 @@
 """Events of a run: what has happened, as data that says itself.
 
 Every event has its sentence, its level, its fields in the JSON log and its place on a terminal, so a new event is one
-class here or in `client_events.py`. `event_lines.py` writes events as lines, `cli/printing/progress.py` shows them on a
-terminal, and `results.py` has what the results of a run contain. Counts of dropped records are in the commits of tasks.
+class here, in `client_events.py` or in `service_events.py`. `event_lines.py` writes events as lines,
+`cli/printing/progress.py` shows them on a terminal, and `results.py` has what the results of a run contain. Counts of
+dropped records are in the commits of tasks.
 """
 
 from __future__ import annotations

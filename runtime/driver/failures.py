@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from ...errors import HeadwaterError, MachineError, shortened
 from ..engine.failed_stage import counted, letters_of, volume_of, write_letters
 from ..ir.topology import Subtopology, Topic, Topology
-from ..log.log import Log
+from ..log.log import RecordWriter
+from ..log.ranges import RangeReader
 from ..progress.committed import Committed
 from ..progress.named_records import named_records, taken_again
 from ..task_id import TaskKey
@@ -36,6 +37,7 @@ from .errors import (
 from .events import Observer, TaskBeginsAgain, TaskFailed
 from .group import Group
 from .member import GroupMember
+from .service_events import ServiceAvailable, ServiceUnavailable
 
 
 class FailedTasks:
@@ -121,7 +123,7 @@ class FailurePolicy:
     stopped: Mapping[TaskKey, Sequence[Failing]]
 
 
-def apply_on_error(part: Subtopology, plan: EpochPlan, failing: Sequence[Failing], log: Log) -> FailurePolicy:
+def apply_on_error(part: Subtopology, plan: EpochPlan, failing: Sequence[Failing], log: RangeReader) -> FailurePolicy:
     """Apply `on_error` to failing records. One that must not be skipped stops its task. Raises LogError."""
     skipped: dict[TaskKey, Sequence[SkippedRecord]] = {}
     stopped: dict[TaskKey, Sequence[Failing]] = {}
@@ -144,7 +146,7 @@ def may_fail_again(part: Subtopology, failing: Failing) -> bool:
 
 
 def skipped_records(
-    part: Subtopology, plan: EpochPlan, failing: Sequence[Failing], log: Log
+    part: Subtopology, plan: EpochPlan, failing: Sequence[Failing], log: RangeReader
 ) -> dict[TaskKey, Sequence[SkippedRecord]]:
     """Task -> its failing records in the form of a plan's skipped records. Raises LogError."""
     by_task: dict[TaskKey, list[Failing]] = defaultdict(list)
@@ -154,7 +156,7 @@ def skipped_records(
 
 
 def _skipped_records(
-    part: Subtopology, task: TaskPlan, failing: Sequence[Failing], log: Log
+    part: Subtopology, task: TaskPlan, failing: Sequence[Failing], log: RangeReader
 ) -> Iterator[SkippedRecord]:
     named = named_records(part, task, [record.number for record in failing], log, 0)
     locations = {record.number: record.place for record in named}
@@ -164,15 +166,20 @@ def _skipped_records(
 
 
 def with_skipped(
-    part: Subtopology, plan: EpochPlan, outcome: TaskOutcome, skipped: Sequence[SkippedRecord], log: Log
+    part: Subtopology,
+    plan: EpochPlan,
+    outcome: TaskOutcome,
+    skipped: Sequence[SkippedRecord],
+    log: RecordWriter,
+    reader: RangeReader,
 ) -> TaskOutcome:
     """The outcome of a job that has skipped records, with their counts and dead letters added. Raises LogError."""
     task = plan.tasks[outcome.key(plan.application)]
-    taken = taken_again(part, task, log)
+    taken = taken_again(part, task, reader)
     by_position = {(record.topic, record.lane, record.position): record for record in skipped}
     numbers = {number: taken.record(number) for number in outcome.failed}
     by_number = {number: by_position[at.topic, at.lane, at.position] for number, at in numbers.items()}
-    letters = letters_of(task, taken, by_number, part.sources, log)
+    letters = letters_of(task, taken, by_number, part.sources, reader)
     listed = tuple(write_letters(plan, task.key, letters, part.dead_letters, log, "-left"))
     assert outcome.commit is not None
     commit = replace(
@@ -184,7 +191,7 @@ def with_skipped(
     return replace(outcome, commit=commit, measured=measured)
 
 
-def record_error(part: Subtopology, task: TaskPlan, failing: Sequence[Failing], log: Log) -> RecordError:
+def record_error(part: Subtopology, task: TaskPlan, failing: Sequence[Failing], log: RangeReader) -> RecordError:
     """The error of a task that failing records stop. Raises LogError."""
     # Rows that had waited are emitted before new rows of the same record.
     by_number = {failed.number: failed for failed in sorted(failing, key=lambda record: bool(record.waited))}
@@ -229,16 +236,45 @@ def _way_on(part: Subtopology, records: Sequence[FailedRecord]) -> str:
     return NO_STEP if unknown and set(part.on_error.values()) - {"fail"} else SKIPPING
 
 
+class Outages:
+    """Reports each outage of a service outside once."""
+
+    def __init__(self, application: str, observer: Observer) -> None:
+        self._application = application
+        self._observer = observer
+        self._cause: str | None = None
+
+    def begin(self, cause: str) -> None:
+        """The service does not answer."""
+        if self._cause is None:
+            self._observer.on(ServiceUnavailable(self._application, cause))
+        self._cause = cause
+
+    def end(self) -> None:
+        """The service has answered."""
+        if self._cause is not None:
+            self._observer.on(ServiceAvailable(self._application))
+        self._cause = None
+
+
 class Troubles:
     """Restarts tasks with a trouble that no record has caused, see `docs/tasks.md`. Used from the loop's thread only.
 
     The other tasks of the epoch are not touched. `examined`: tasks whose stores were checked since their last commit.
-    If the system ends the worker of such a task, the stores are not the cause.
+    If the system ends the worker of such a task, the stores are not the cause. `outages`: of a lasting run, which waits
+    for services; None: their outages fail tasks.
     """
 
     def __init__(
-        self, application: str, group: Group, committed: Committed, failed: FailedTasks, observer: Observer
+        self,
+        application: str,
+        group: Group,
+        committed: Committed,
+        failed: FailedTasks,
+        observer: Observer,
+        outages: Outages | None = None,
     ) -> None:
+        self._outages = outages
         self._application = application
         self._observer = observer
         self._group = group
@@ -254,6 +290,7 @@ class Troubles:
           again.
         - Missing records: nothing, if other segments have replaced them since the epoch was planned, as the next plan
           has these; else the task fails, or the store that lacks them is checked.
+        - An unavailable service: a lasting run waits, as the next epoch tries again; else the task fails.
         - An old assignment: nothing, as the next plan has the new one.
         - The wrong client: all of the client's tasks are lost, and it joins again. Kafka Streams does the same for
           TaskMigratedException.
@@ -267,6 +304,7 @@ class Troubles:
         if any(trouble.kind == "wrong_client" for trouble in troubled.values()):
             self._group.lose(member)
             return
+        self._wait_or_fail({key: trouble for key, trouble in troubled.items() if trouble.kind == "unavailable"})
         missing = self._missing(troubled)
         for key in [key for key, trouble in missing.items() if not trouble.store]:
             trouble = missing.pop(key)
@@ -285,6 +323,16 @@ class Troubles:
             ids = [task.id for task in tasks if task.id.key(self._application) in causes]
             cause = "; ".join(dict.fromkeys(causes.values()))
             self._group.recover(member, ids, TaskCorruptedError(cause, ids, way_out=way_out or None))
+
+    def _wait_or_fail(self, unavailable: Mapping[TaskKey, Trouble]) -> None:
+        for key, trouble in unavailable.items():
+            if self._outages is None:
+                error = JobError(self._application, key.subtopology, trouble.cause, trouble.way_out or None)
+                self._failed.add([key], error)
+            else:
+                self._outages.begin(trouble.cause)
+        if not unavailable and self._outages is not None:
+            self._outages.end()
 
     def _missing(self, troubled: Mapping[TaskKey, Trouble]) -> dict[TaskKey, Trouble]:
         """The tasks with missing records that commits still list."""

@@ -17,11 +17,13 @@ from typing import Any
 
 from ..assignment.balance import tasks_of
 from ..ir.topology import Subtopology, Topology
+from ..kafka.sources import Clusters
 from ..log.state import LoadedStates
 from ..placing.assigned import Assigned
 from ..placing.place import ClientLostError
 from ..progress.committer import Committer
 from ..progress.named_records import check_not_repartitioned
+from ..progress.positions import check_raw_positions
 from ..restore.store_changelog_reader import RestoreStalledError
 from ..task_id import TaskId, TaskKey
 from ..tasks.errors import TaskCorruptedError
@@ -35,11 +37,13 @@ from .epoch_reports import EpochReports
 from .epochs import Feed, OpenEpoch, PassingTime, Tally, Unit
 from .errors import DamagedAgainError
 from .events import ApplicationStopping, Observer, Observers, Waiting
-from .failures import FailedTasks, Troubles, stranded
+from .failures import FailedTasks, Outages, Troubles, stranded
 from .group import Rebalancer
+from .group_offsets import GroupOffsets
 from .member import GroupMember
 from .record_search import Outcomes, isolate, settled
 from .removal import Epochs
+from .service_events import KafkaPartitionsAdded
 from .status_writer import Monitor
 from .stopping import Pause, RepartitionPurge
 from .upkeep import LogCleaning, Upkeep
@@ -69,7 +73,7 @@ class RunContext:
     applications and for the end of pauses; else it ends once it is caught up. `held`: whether a task starts no epoch
     for now, by which tests make a task slow. `feed`: gives records to a run of one application until caught up.
     `claimed`: the claims of the run so far. `made`: its commits. `ended`: its applications that have ended. `loaded`:
-    states that its applications compare themselves with.
+    states that its applications compare themselves with. `kafka`: the clusters of their raw topics.
     """
 
     cluster: Cluster
@@ -82,6 +86,7 @@ class RunContext:
     made: MadeCommits = field(default_factory=MadeCommits)
     ended: set[str] = field(default_factory=set)
     loaded: LoadedStates = field(default_factory=LoadedStates)
+    kafka: Clusters | None = None
 
 
 class LoopState(Enum):
@@ -137,7 +142,12 @@ class EpochLoop:
         self._passing = PassingTime(app.topology, app.planner, run.feed, self._clock, lambda: self.failed.tasks)
         self._rebalancer = Rebalancer(app.group, app.committer, placed)
         self._reports = EpochReports(app, monitor.counters, run.observer)
-        self._troubles = Troubles(app.name, app.group, app.committed, monitor.failed, run.observer)
+        outages = None
+        if run.lasting:
+            outages, app.committed.kafka.outages = (Outages(app.name, run.observer) for _ in ("epochs", "polls"))
+        self._troubles = Troubles(app.name, app.group, app.committed, monitor.failed, run.observer, outages)
+        self._added: set[str] = set()
+        self._group_offsets = GroupOffsets(app.topology, app.committed, run.kafka, run.observer)
         self._unread: dict[int, Sequence[TaskId]] = {}
         self._unread_at: tuple[int, ...] | None = None
         self._quiet_until = 0.0
@@ -163,7 +173,7 @@ class EpochLoop:
         Open epochs are finished and committed at the end. Raises FencedError, JobError, NoClientsError, StateError.
         """
         jobs = ThreadPoolExecutor(MOST_JOBS, thread_name_prefix=self._app.name)
-        with self._reports.watching(), self._cleaning, jobs as pool:
+        with self._reports.watching(), self._cleaning, self._group_offsets, jobs as pool:
             while not self.state.ended:
                 self._round(pool, stop, until_caught_up)
         return self.state
@@ -173,9 +183,12 @@ class EpochLoop:
         self._update_state(stop)
         with timed("place tasks"):
             self._rebalance()
+        self._group_offsets.advance()
         polled = self.state is not LoopState.DRAINING and self._polling.due()
         if polled:
             self._poll()
+        elif self.state is not LoopState.DRAINING:
+            self._committed.kafka.poll()  # the interval of the log's polls is too long for it
         all_run = False
         if self.state is LoopState.RUNNING:
             with timed("clean"):
@@ -230,8 +243,19 @@ class EpochLoop:
             self._app.committer.check()
             self._committed.refresh()
             check_not_repartitioned(self._committed)
+            check_raw_positions(self._topology, self._committed)
+            self._report_added()
             # From here on the state has the commits of all decided epochs, also during a pause.
             self._upkeep.advance(Epochs(self._commits.epoch, self._open_epochs()))
+
+    def _report_added(self) -> None:
+        """Report topics in Kafka that have more partitions than the topology, once each."""
+        added = self._committed.kafka.added
+        for topic, partitions in added.items():
+            if topic not in self._added:
+                self._added.add(topic)
+                known = len(self._committed.kafka.ends[topic])
+                self._run.observer.on(KafkaPartitionsAdded(self._app.name, topic, known, partitions))
 
     def _start_work(self, pool: ThreadPoolExecutor, until_caught_up: bool) -> bool:
         """Start due epochs and slices of restores. Whether all tasks run.
@@ -323,7 +347,8 @@ class EpochLoop:
                     plan = epoch_plan(self._app, unit, tasks, passed, self._clock())
                 for task in tasks:
                     task.start_epoch(plan.epoch)
-                opened = OpenEpoch(unit, plan, tuple(tasks), now, time.monotonic() - now, version)
+                planning, ends = time.monotonic() - now, self._committed.kafka.ends
+                opened = OpenEpoch(unit, plan, tuple(tasks), now, planning, version, ends)
                 self._open[pool.submit(self._job, unit, plan, self._troubles.examined)] = opened
         return any_unread
 
@@ -374,6 +399,7 @@ class EpochLoop:
             return
         for failure in failures:
             self.failed.add([failure.task], failure)
+        self._commits.finished(opened.ends)
         # Before commits without progress are removed: a unit without progress is blocked until the log changes.
         unit.took(plan, outcomes, opened.version)
         self._monitor.waits.took(outcomes)

@@ -26,6 +26,7 @@ from ..chosen_plugins import ChosenPlugins
 from ..ir.topology import PluginRef, Subtopology
 from ..log.errors import RangeMissingError
 from ..log.log import Log
+from ..log.ranges import RangeReader
 from ..progress.named_records import taken_count
 from ..task_id import TaskKey
 from ..tasks.errors import RecordsMissingError, TaskCorruptedError
@@ -100,9 +101,11 @@ class _Search:
         """Accept outcomes, after asking for the steps and causes of records that the job has skipped."""
         failed = {outcome.key(plan.application): outcome.failed for outcome in outcomes if outcome.failed}
         failing_records = self.job.reasons(replace(plan, trial=True), failed) if failed else ()
-        rest = apply_on_error(self.part, plan, failing_records, self._log)
+        rest = apply_on_error(self.part, plan, failing_records, self._reader)
         written = [
-            with_skipped(self.part, plan, outcome, rest.skipped[key], self._log) if key in rest.skipped else outcome
+            with_skipped(self.part, plan, outcome, rest.skipped[key], self._log, self._reader)
+            if key in rest.skipped
+            else outcome
             for outcome in outcomes
             if (key := outcome.key(plan.application)) not in rest.stopped
         ]
@@ -175,14 +178,14 @@ class _Search:
         unknown.
         """
         task = _task(plan)
-        return min(records or taken_count(self.part, task, self._log), task.max_records) // 2
+        return min(records or taken_count(self.part, task, self._reader), task.max_records) // 2
 
     def _without_first(self, plan: EpochPlan, error: Exception) -> EpochPlan | None:
         """The plan of a task without its first failing records; None if they stop the task. Raises JobError."""
         first = self._blame(plan, error)
         by_a_step = all(record.told_by == "step" for record in first)
         rest = (
-            apply_on_error(self.part, plan, first, self._log)
+            apply_on_error(self.part, plan, first, self._reader)
             if by_a_step
             else FailurePolicy({}, {_task(plan).key: first})
         )
@@ -207,7 +210,7 @@ class _Search:
         limited = plan.with_max_records(bad)
         again = self._error_of(limited, self.job.run)
         self._suspect_stores(task, again or error)
-        number = taken_count(self.part, _task(limited), self._log) - 1
+        number = taken_count(self.part, _task(limited), self._reader) - 1
         if bad == 0 or again is None or number + 1 < bad:
             # One record more than `bad` is taken where that would split a change of a regrouped table.
             raise self._of_job(again or error) from error
@@ -264,7 +267,7 @@ class _Search:
 
     def _skip(self, failing: Sequence[Failing]) -> None:
         """Remove failing records from the plan, and the tasks that they stop."""
-        plan, rest = self.plan, apply_on_error(self.part, self.plan, failing, self._log)
+        plan, rest = self.plan, apply_on_error(self.part, self.plan, failing, self._reader)
         self.plan = plan.skipping(rest.skipped).for_tasks([key for key in plan.tasks if key not in rest.stopped])
         for task, failing in rest.stopped.items():
             self._stop(plan.for_tasks([task]), task, failing)
@@ -275,13 +278,13 @@ class _Search:
         # A buffered row would be emitted with the next record, and fail again.
         further = [] if any(may_fail_again(self.part, record) for record in failing) else failing
         while further and len(failing) < MOST_NAMED:
-            plan = plan.skipping(skipped_records(self.part, plan, further, self._log))
+            plan = plan.skipping(skipped_records(self.part, plan, further, self._reader))
             try:
                 further = self._failing(plan)
             except HeadwaterError:  # another error, which the next run reports
                 break
             failing = [*failing, *further]
-        self.failures[task] = record_error(self.part, plan.tasks[task], failing, self._log)
+        self.failures[task] = record_error(self.part, plan.tasks[task], failing, self._reader)
 
     def _next(self, plan: EpochPlan) -> EpochPlan:
         self.plan = replace(self.plan, attempt=self.plan.attempt + 1)
@@ -290,6 +293,10 @@ class _Search:
     @property
     def _log(self) -> Log:
         return ChosenPlugins(self.plan.plugins).log(PluginRef(*self.plan.log), self.plan.places)
+
+    @property
+    def _reader(self) -> RangeReader:
+        return ChosenPlugins(self.plan.plugins).reader(self.plan)
 
 
 def _alone(plan: EpochPlan) -> Iterator[EpochPlan]:

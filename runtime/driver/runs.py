@@ -16,9 +16,12 @@ from ..changes.repartition import external_topics
 from ..chosen_plugins import log_of
 from ..ingest.repartition import TOPIC_ERRORS, repartition
 from ..ir.topology import Settings, Topology
+from ..kafka.sources import Clusters
+from ..kafka.worker import offsets_of
 from ..log.errors import FullyRefreshedError
 from ..log.state import LoadedStates
 from ..progress.committed import Committed
+from ..progress.kafka_ends import resolved
 from ..task_id import TaskKey
 from ..timed_parts import wall_ms
 from .application import ApplicationRun, check_log, check_state, load_start_state
@@ -35,21 +38,33 @@ from .upkeep import ExternalTopicsCleaning
 # Changes that a run finds at its start, and the repartitioning of external topics.
 
 
+def _with_kafka(
+    topologies: Sequence[Topology], settings: Settings, kafka: Clusters | None
+) -> tuple[Sequence[Topology], Clusters | None]:
+    """(The topologies with what Kafka says of their raw topics, the clusters of these). Raises errors of Kafka."""
+    if all(topic.kafka is None for topology in topologies for topic in topology.read):
+        return topologies, kafka
+    clusters = offsets_of(settings.kafka) if kafka is None else kafka
+    return resolved(topologies, clusters), clusters
+
+
 def changes_at_start(
     topologies: Sequence[Topology],
     settings: Settings,
     owned: Collection[str] | None = None,
     staying: Mapping[str, HeadwaterError] | None = None,
+    kafka: Clusters | None = None,
 ) -> StartChanges:
     """The changes of a run's applications. Applications with unreadable commits have none: their own start reports why.
 
-    `owned`: the applications of the project's topologies; None if unknown. `staying`: see `start_changes`.
+    `owned`: the applications of the project's topologies; None if unknown. `staying`: see `start_changes`. `kafka`: the
+    clusters of raw topics; None: those of `settings`.
     """
     with suppress(HeadwaterError, OSError):
         log, committed = log_of(settings), dict[str, Committed]()
         for topology in topologies:
             with suppress(HeadwaterError, OSError):
-                committed[topology.application] = Committed(log, topology)
+                committed[topology.application] = Committed(log, topology, kafka=kafka)
         return start_changes(log, topologies, committed, owned, go_on=settings.go_on, staying=staying)
     return StartChanges()
 
@@ -67,6 +82,7 @@ def start_with_topics_in_place(
     observer: Observer,
     stop: threading.Event,
     owned: Collection[str] | None = None,
+    kafka: Clusters | None = None,
 ) -> StartChanges:
     """Repartition external topics whose partitions or keys have changed, and return the changes of the applications;
     see `changes_at_start`.
@@ -76,7 +92,7 @@ def start_with_topics_in_place(
     """
     staying: dict[str, HeadwaterError] = {}
     while True:
-        start = changes_at_start(topologies, settings, owned, staying)
+        start = changes_at_start(topologies, settings, owned, staying, kafka)
         try:
             _repartition(topologies, settings, start, observer, stop)
             return start
@@ -137,6 +153,7 @@ def run_topologies(
     held: Callable[[TaskKey], bool] = lambda _: False,
     owned: Collection[str] | None = None,
     feed: Feed | None = None,
+    kafka: Clusters | None = None,
 ) -> RunResults:
     """Run applications on a cluster until they are caught up, or until `stop` is set.
 
@@ -146,16 +163,17 @@ def run_topologies(
       depend on the failed one continue.
     - In a run until caught up they continue, unless another run has taken one of them over.
 
-    `owned`: see `changes_at_start`. `feed`: gives records to a run of one application until caught up. Raises
+    `owned`, `kafka`: see `changes_at_start`. `feed`: gives records to a run of one application until caught up. Raises
     OtherLogError.
     """
     started, begun = wall_ms(), time.monotonic()
+    topologies, kafka = _with_kafka(topologies, settings, kafka)
     stop = stop or threading.Event()
     observer = observer or Observers()
     try:
         check_log(topologies, settings, cluster.state_dir(settings))
-        context = RunContext(cluster, topologies, not until_caught_up, observer, held, feed)
-        start = start_with_topics_in_place(topologies, settings, observer, stop, owned)
+        context = RunContext(cluster, topologies, not until_caught_up, observer, held, feed, kafka=kafka)
+        start = start_with_topics_in_place(topologies, settings, observer, stop, owned, kafka)
 
         def run_of(topology: Topology, settings: Settings) -> ApplicationRun:
             return ApplicationRun(context, topology, settings, start.decided(topology.application))
@@ -252,20 +270,22 @@ def failed_start(
     *,
     until_caught_up: bool = False,
     owned: Collection[str] | None = None,
+    kafka: Clusters | None = None,
 ) -> RunResults | None:
     """The results of a run in which no application can start, because of their state in the log; None if one can.
 
-    Called before a cluster is started, which takes many seconds. `state_dir`: see `check_log`; `owned`: see
+    Called before a cluster is started, which takes many seconds. `state_dir`: see `check_log`; `owned`, `kafka`: see
     `changes_at_start`. Raises OtherLogError.
     """
     started, begun = wall_ms(), time.monotonic()
+    topologies, kafka = _with_kafka(topologies, settings, kafka)
     check_log(topologies, settings, state_dir)
-    start = changes_at_start(topologies, settings, owned)
+    start = changes_at_start(topologies, settings, owned, kafka=kafka)
     if start.recomputed or start.repartitions:
         return None
     loaded = LoadedStates()
     errors = [
-        _refusal(topology, settings, until_caught_up, start.decided(topology.application), loaded)
+        _refusal(topology, settings, until_caught_up, start.decided(topology.application), loaded, kafka)
         for topology in topologies
     ]
     results = tuple(
@@ -281,14 +301,19 @@ def failed_start(
 
 
 def _refusal(
-    topology: Topology, settings: Settings, until_caught_up: bool, changes: Sequence[Change], loaded: LoadedStates
+    topology: Topology,
+    settings: Settings,
+    until_caught_up: bool,
+    changes: Sequence[Change],
+    loaded: LoadedStates,
+    kafka: Clusters | None,
 ) -> HeadwaterError | None:
     """The error for which an application cannot start; None if it can."""
     try:
         start = load_start_state(topology, settings, loaded)
         if until_caught_up:
             check_not_paused(topology, start.log)
-        check_state(topology, Committed(start.log, topology, start.own), changes)
+        check_state(topology, Committed(start.log, topology, start.own, kafka=kafka), changes)
     except FullyRefreshedError:  # it was fully refreshed just now: the run itself may start
         return None
     except Exception as failed:

@@ -6,12 +6,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 
 from ..ir.topology import Topic, Topology
+from ..kafka.sources import Clusters
 from ..log.commit.descriptions import SubtopologyDescription, TopologyDescription
 from ..log.log import Log
 from ..log.placed_log import called
 from ..log.state import LogState
 from ..task_id import TaskKey
 from .committer import renames_of
+from .kafka_ends import CommittedEnds, KafkaEnds, TopicEnds
 
 # Which writers may still write. A reader waits for an empty lane only if its writer may.
 #
@@ -148,10 +150,18 @@ class _Unread:
 class Committed:
     """The log states of the own application and, read only, of all applications upstream of it."""
 
-    def __init__(self, log: Log, topology: Topology, own: LogState | None = None, resets: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        log: Log,
+        topology: Topology,
+        own: LogState | None = None,
+        resets: Collection[str] = (),
+        kafka: Clusters | None = None,
+    ) -> None:
         """`own`: the application's state, if it is loaded already.
 
-        `resets`: further stores to rebuild, see `resets`.
+        `resets`: further stores to rebuild, see `resets`. `kafka`: the clusters of the application's raw topics. None:
+        they are not asked, and its raw topics end where its driver has last committed.
         """
         self.log = log
         self.application = topology.application
@@ -166,12 +176,14 @@ class Committed:
         self._state(self.seeds)
         self._read = tuple({topic.name: topic for topic in topology.read}.values())
         self._external: dict[str, int] = {}
+        raw = [] if kafka is None else [topic for topic in self._read if topic.kafka is not None]
+        self.kafka = KafkaEnds(raw, kafka or {})
         self._unread: dict[TaskKey, _Unread] = {}
         self._far_enough: dict[str, dict[str, list[dict[int, int]]]] = {}
         for topic in topology.read:
             if topic.writer is not None:
                 self._state(topic.writer)
-            else:
+            elif topic.kafka is None:
                 self._external[topic.name] = topic.partitions
         self.refresh()
 
@@ -187,17 +199,27 @@ class Committed:
 
     @property
     def version(self) -> tuple[int, ...]:
-        """A value that changes whenever one of the states does."""
-        return tuple(state.number for state in self.states.values())
+        """A value that changes whenever one of the states does, or an offset in Kafka."""
+        return (*(state.number for state in self.states.values()), self.kafka.number)
 
-    def of(self, topic: Topic) -> LogState:
+    @property
+    def is_new(self) -> bool:
+        """Whether none of the applications has a commit."""
+        return not any(state.number for state in self.states.values())
+
+    def of(self, topic: Topic) -> TopicEnds:
+        """Where the records of `topic` are: in the state of its `writer`, or in Kafka."""
+        return self.writer(topic) if topic.kafka is None else self._raw(self.own, topic.name)
+
+    def writer(self, topic: Topic) -> LogState:
         """The state of the application that writes `topic`."""
         return self.states[topic.writer or self.seeds]
 
     @property
     def writers(self) -> tuple[LogState, ...]:
         """The states of other applications that this one reads from directly."""
-        states = {state.place: state for state in map(self.of, self._read) if state is not self.own}
+        topics = (topic for topic in self._read if topic.kafka is None)
+        states = {state.place: state for state in map(self.writer, topics) if state is not self.own}
         return tuple(states.values())
 
     def sources(self) -> dict[str, tuple[int, int]]:
@@ -212,11 +234,12 @@ class Committed:
         return {name: topic.since for name, topic in topics.items() if topic.since is not None}
 
     def refresh(self) -> None:
-        """Apply new commits of the other applications, and load their writers once known.
+        """Apply new commits of the other applications, and load their writers once known. Poll the ends in Kafka.
 
         Repeated until there are no new ones, so that all states are of one moment. Otherwise a task with older states
-        of its writers would seem to have consumed all input. Raises FullyRefreshedError.
+        of its writers would seem to have consumed all input. Raises FullyRefreshedError, and errors of `KafkaEnds`.
         """
+        self.kafka.poll()
         self._discover()
         while any(state.refresh() for state in self._others()):
             self._discover()
@@ -232,7 +255,7 @@ class Committed:
         return self._listed(path)
 
     def empty(self) -> tuple[str, ...]:
-        """The application's external topics that never had a record, sorted."""
+        """The application's external topics in the log that never had a record, sorted."""
         return tuple(sorted(name for name in self._external if not self._has_records(name)))
 
     def network(self) -> Network:
@@ -252,13 +275,13 @@ class Committed:
         """
         state = self.states[task.application]
         topics = state.topology.subtopologies[task.subtopology].sources
-        return self._unread_of(task, state, topics, [self._writer_state(state, topic) for topic in topics])
+        return self._unread_of(task, state, topics, [self._ends(state, topic) for topic in topics])
 
     def unread_by_partition(self, application: str, subtopology: str, partitions: int) -> list[int]:
         """`unread` of the tasks of a subtopology, by partition."""
         state = self.states[application]
         topics = state.topology.subtopologies[subtopology].sources
-        writers = [self._writer_state(state, topic) for topic in topics]
+        writers = [self._ends(state, topic) for topic in topics]
         tasks = (TaskKey(application, subtopology, partition) for partition in range(partitions))
         return [self._unread_of(task, state, topics, writers) for task in tasks]
 
@@ -271,7 +294,7 @@ class Committed:
         for application in applications:
             state = self.states[application]
             topics = {topic for part in state.topology.subtopologies.values() for topic in part.sources}
-            others = {topic: self._writer_state(state, topic) for topic in topics}
+            others = {topic: self._ends(state, topic) for topic in topics}
             self._far_enough[application] = {
                 topic: [
                     dict(writer.lane_ends(topic, partition))
@@ -342,9 +365,9 @@ class Committed:
         return [state for name, state in self.states.items() if name != self.application]
 
     def _unread_of(
-        self, task: TaskKey, state: LogState, topics: Sequence[str], writers: Sequence[LogState | None]
+        self, task: TaskKey, state: LogState, topics: Sequence[str], writers: Sequence[TopicEnds | None]
     ) -> int:
-        """`state`: of the task's application. `writers`: of each topic."""
+        """`state`: of the task's application. `writers`: the ends of each topic."""
         ends = [
             0 if writer is None else writer.end(topic, task.partition)
             for topic, writer in zip(topics, writers, strict=True)
@@ -357,9 +380,16 @@ class Committed:
             cached = self._unread[task] = _Unread(positions, topics, ends, records)
         return cached.records
 
-    def _writer_state(self, reader: LogState, topic: str) -> LogState | None:
-        writer = reader.topology.topics[topic].writer
-        return self.states.get(self.writer_now(topic, writer) if writer else self.seeds)
+    def _ends(self, reader: LogState, topic: str) -> TopicEnds | None:
+        """Where a topic ends that an application reads; None if its writer is unknown."""
+        used = reader.topology.topics[topic]
+        if used.kafka_id is not None:
+            return self._raw(reader, topic)
+        return self.states.get(self.writer_now(topic, used.writer) if used.writer else self.seeds)
+
+    def _raw(self, reader: LogState, topic: str) -> TopicEnds:
+        """Where a raw topic of an application ends. Only its own driver asks Kafka."""
+        return self.kafka if reader is self.own and topic in self.kafka else CommittedEnds(reader)
 
     def _has_records(self, topic: str) -> bool:
         seeds = self.states[self.seeds]
@@ -386,7 +416,7 @@ def _count_unread(
     positions: Mapping[str, Mapping[int, int]],
     partition: int,
     topics: Sequence[str],
-    writers: Sequence[LogState | None],
+    writers: Sequence[TopicEnds | None],
     far_enough: Mapping[str, Sequence[Mapping[int, int]]],
 ) -> int:
     behind = 0

@@ -16,6 +16,7 @@ from ..log.commit.records import (
     AssignmentRecord,
     Beginning,
     DriversRecord,
+    Ends,
     EpochRecord,
     GenerationRecord,
     Purged,
@@ -29,6 +30,7 @@ from ..log.commit.records import (
 from ..log.errors import CommitExistsError, FullyRefreshedError, GenerationError
 from ..log.log import Listed
 from ..log.state import LogState
+from ..log.state_parts.parts import later_ends
 from ..task_id import global_task
 
 if TYPE_CHECKING:
@@ -108,11 +110,13 @@ class Committer:
         description: TopologyDescription,
         assignment: Mapping[str, Any] | None = None,
         begins: Callable[[], tuple[Beginning, ...]] = tuple,
+        ends: Callable[[], Ends] = dict,
     ) -> int:
         """Claim the application with the next generation, which fences older drivers. Returns the generation.
 
-        The incarnation stays that of the first claim. `begins`: returns the starts in new topics. Raises FencedError if
-        another driver has claimed the application since this committer was created: that one started later.
+        The incarnation stays that of the first claim. `begins`: returns the starts in new topics. `ends`: called after
+        it, see `Ends`; without any, the known ones stay. Raises FencedError if another driver has claimed the
+        application since this committer was created: that one started later.
         """
         while True:
             try:
@@ -120,7 +124,10 @@ class Committer:
                 if self._state.generation != self._seen:
                     raise FencedError(self._state.application, None, self._state.generation)
                 described = replace(description, incarnation=self._state.incarnation or description.incarnation)
-                record = GenerationRecord(self._seen + 1, _now(), described, assignment or {}, begins=begins())
+                starts = begins()
+                record = GenerationRecord(
+                    self._seen + 1, _now(), described, assignment or {}, begins=starts, ends=ends() or None
+                )
                 self._state.commit(record)
             except CommitExistsError:
                 continue
@@ -134,14 +141,22 @@ class Committer:
         return self.claim(self._state.topology, self._state.assignment)
 
     def commit(
-        self, epoch: int, tasks: Sequence[TaskCommit], sources: Mapping[str, tuple[int, int]] | None = None
+        self,
+        epoch: int,
+        tasks: Sequence[TaskCommit],
+        sources: Mapping[str, tuple[int, int]] | None = None,
+        ends: Ends | None = None,
     ) -> int:
         """Commit the epoch of `tasks` atomically. Returns the commit's number.
 
-        `sources`: see `Committed.sources`. Raises FencedError if another driver has claimed the application.
+        `sources`: see `Committed.sources`. `ends`: of raw topics before the epoch was planned. Raises FencedError if
+        another driver has claimed the application.
         """
         changed = None if sources == self._state.sources else sources
-        return self._commit(EpochRecord(self.generation, epoch, _now(), tuple(tasks), self._state.incarnation, changed))
+        later = later_ends(self._state.ends, ends or {}) or None
+        return self._commit(
+            EpochRecord(self.generation, epoch, _now(), tuple(tasks), self._state.incarnation, changed, later)
+        )
 
     def assign(self, assignment: Mapping[str, Any]) -> int:
         """Commit a new assignment. Returns the commit's number. Raises FencedError."""

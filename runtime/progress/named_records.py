@@ -13,7 +13,7 @@ from ..engine.execution.order.partition_group import RecordId, TakenRecords
 from ..engine.execution.source import take
 from ..engine.operators.topics import Source
 from ..ir.topology import Subtopology
-from ..log.log import Log
+from ..log.ranges import RangeReader
 from ..records.record_json import Record
 from ..tasks.plan import TaskPlan
 from .committed import Committed
@@ -40,7 +40,7 @@ MOST_ELEMENTS = 20
 
 
 def named_records(
-    part: Subtopology, task: TaskPlan, numbers: Sequence[int], log: Log, most: int | None = None
+    part: Subtopology, task: TaskPlan, numbers: Sequence[int], log: RangeReader, most: int | None = None
 ) -> list[NamedRecord]:
     """The records with these numbers, as far as they exist. The first `most` have their content too.
 
@@ -54,12 +54,12 @@ def named_records(
     return [_named(number, taken.record(number), contents.get(number)) for number in existing]
 
 
-def taken_count(part: Subtopology, task: TaskPlan, log: Log) -> int:
+def taken_count(part: Subtopology, task: TaskPlan, log: RangeReader) -> int:
     """The number of records that a task reads by a plan, without its limit of bytes."""
     return len(taken_again(part, task, log))
 
 
-def taken_again(part: Subtopology, task: TaskPlan, log: Log) -> TakenRecords:
+def taken_again(part: Subtopology, task: TaskPlan, log: RangeReader) -> TakenRecords:
     """The records that a task reads by a plan, without their columns. Raises errors of the log.
 
     There may be more than under the plan, as the limit of bytes does not apply without columns.

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ..ir.topology import GlobalTable, Store, Subtopology, Topic, Topology, parse_start
 from ..log.commit.external_records import EXTERNAL_LANE
 from ..log.commit.records import Beginning
-from ..log.state import LogState
 from ..records.schema import changelog_topic
 from ..task_id import StoreId, TaskId, TaskKey
 from ..tasks.plan import LaneInput, Positions, StoreInput, TaskPlan, TopicInput
 from .committed import Committed, Network, Node, unfinished
+from .kafka_ends import TopicEnds
 from .named_records import check_not_repartitioned
-from .rewinding import EARLIEST, LATEST, Whence, positions_at
+from .rewinding import EARLIEST, LATEST, Whence, positions_at, positions_in_kafka
 
 NOTHING_YET = LaneInput(EXTERNAL_LANE, 0, (), clock=-1, idle=False)
 """The lane of a topic with a writer that has not started: empty, but records will come."""
@@ -156,9 +156,10 @@ class Planner:
     ) -> TopicInput:
         if partition >= topic.partitions:  # a subtopology has as many tasks as the most partitions of a source
             return TopicInput(topic.name, (LaneInput(EXTERNAL_LANE, 0, ()),))
-        state = self._committed.of(topic)
         if topic.writer is None:
-            return TopicInput(topic.name, (self._lane(state, topic, partition, EXTERNAL_LANE, consumed),))
+            lane = self._lane(self._committed.of(topic), topic, partition, EXTERNAL_LANE, consumed)
+            return TopicInput(topic.name, (lane,))
+        state = self._committed.writer(topic)
         writer = network.writer(topic.name)
         if writer is None:
             return TopicInput(topic.name, (NOTHING_YET,))
@@ -202,7 +203,7 @@ class Planner:
 
     def _lane(
         self,
-        state: LogState,
+        state: TopicEnds,
         topic: Topic,
         partition: int,
         lane: int,
@@ -217,7 +218,7 @@ class Planner:
         return LaneInput(lane, position, ranges, clock, idle, more)
 
     def _rest(self, topic: Topic, partition: int, held: Mapping[int, int]) -> TopicInput:
-        writer = self._committed.of(topic)
+        writer = self._committed.writer(topic)
         return TopicInput(
             topic.name,
             tuple(
@@ -244,7 +245,7 @@ def beginnings(topology: Topology, committed: Committed) -> tuple[Beginning, ...
     positions would be invalid from this claim on.
     """
     check_not_repartitioned(committed, only_read=True)
-    if not any(part.starts for part in topology.subtopologies):
+    if not any(part.starts or _raw(part) for part in topology.subtopologies):
         return ()
     committed.refresh()
     check_not_repartitioned(committed, only_read=True)
@@ -253,22 +254,46 @@ def beginnings(topology: Topology, committed: Committed) -> tuple[Beginning, ...
 
 def _beginnings_of(part: Subtopology, committed: Committed) -> Iterator[Beginning]:
     for topic in part.sources:
-        if topic.name in part.starts and (positions := first_positions(part, topic, committed)) is not None:
-            yield Beginning(part.name, topic.name, positions)
+        if topic.name in part.starts or topic.kafka is not None:
+            positions = first_positions(part, topic, committed)
+            if positions is not None:
+                yield Beginning(part.name, topic.name, positions)
+
+
+def _raw(part: Subtopology) -> list[Topic]:
+    return [topic for topic in part.sources if topic.kafka is not None]
 
 
 def first_positions(part: Subtopology, topic: Topic, committed: Committed) -> dict[int, dict[int, int]] | None:
     """Partition -> lane -> position at which tasks would start in a topic now; None if a task has a position in it.
 
-    Raises LogError.
+    In Kafka, partitions may have been added: they start at their first records. Without `start` too: earlier records
+    than the first one are gone. Raises LogError, and errors of `KafkaEnds`.
     """
+    whence = _whence(part.starts.get(topic.name, "earliest"))
+    if topic.kafka is not None:
+        return _first_in_kafka(part, topic, committed, whence)
     if _is_read(part, topic, committed):
         return None
-    writer, whence = committed.of(topic), _whence(part.starts.get(topic.name, "earliest"))
+    writer = committed.writer(topic)
     return {
         partition: positions_at(committed.log, writer, topic.name, partition, whence)
         for partition in range(topic.partitions)
     }
+
+
+def _first_in_kafka(
+    part: Subtopology, topic: Topic, committed: Committed, whence: Whence
+) -> dict[int, dict[int, int]] | None:
+    read = [
+        committed.own.tasks.last_commit(TaskKey(committed.application, part.name, partition)).positions
+        for partition in range(topic.partitions)
+    ]
+    new = [partition for partition, positions in enumerate(read) if topic.name not in positions]
+    if not new or topic.name not in committed.kafka:
+        return None
+    first = positions_in_kafka(committed.kafka, topic.name, whence if len(new) == topic.partitions else EARLIEST)
+    return {partition: {EXTERNAL_LANE: first[partition]} for partition in new}
 
 
 def _is_read(part: Subtopology, topic: Topic, committed: Committed) -> bool:

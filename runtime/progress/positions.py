@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ...errors import HeadwaterError
 from ..engine.execution.rows import null_keys
 from ..ir.topology import GlobalTable, Topic, Topology
 from ..log.commit.records import TaskCommit
@@ -147,7 +148,7 @@ def other_commits(topology: Topology, committed: Committed) -> Iterator[OtherCom
     """Topics with writers that have other commits than those that the application has read."""
     lost = {state.place: state for state in committed.writers if not state.has_source(committed.own.sources)}
     for name, topic in {topic.name: topic for topic in topology.read}.items():
-        if (state := lost.get(committed.of(topic).place)) is not None:
+        if topic.kafka is None and (state := lost.get(committed.writer(topic).place)) is not None:
             yield OtherCommits(name, state.application, committed.own.sources[state.place][0], state.number)
 
 
@@ -156,7 +157,7 @@ def gaps(topology: Topology, committed: Committed) -> Iterator[Gap]:
     moved = repartitioned_since(committed)  # earlier positions are not valid in these topics
     for part in topology.subtopologies:
         for topic in part.sources:
-            if topic.name in moved:
+            if topic.name in moved or topic.kafka is not None:  # for those of Kafka, see `raw_gaps`
                 continue
             for partition in range(topic.partitions):
                 yield from _task_gaps(committed, part.name, topic, partition)
@@ -175,3 +176,76 @@ def _task_gaps(committed: Committed, part: str, topic: Topic, partition: int) ->
         end = ends.get(lane, 0)
         if position > end:
             yield Gap(topic.name, partition, position, end, None if topic.writer is None else lane)
+
+
+# Positions in Kafka. Nobody but Kafka keeps these records, so they may be gone before they were consumed.
+
+
+@dataclass(frozen=True)
+class RawGap:
+    """A position in a partition of Kafka at which reading cannot continue. `copy`: our topic with the records.
+
+    `position`: of the task. `low`, `high`: the first offset in Kafka, and the one behind the last.
+    """
+
+    topic: Topic
+    copy: str
+    partition: int
+    position: int
+    low: int
+    high: int
+
+    @property
+    def gone(self) -> int:
+        """The number of offsets that were deleted before they were read; 0 if the partition ends before the position.
+
+        At most as many records are gone.
+        """
+        return max(0, self.low - self.position)
+
+    def __str__(self) -> str:
+        name = self.topic.name if self.topic.kafka is None else self.topic.kafka.name
+        if self.gone:
+            until = self.low - 1
+            what = f"offsets {self.position:,} to {until:,} ({self.gone:,}) were deleted before they were read"
+            return f"{name}[{self.partition}]: {what}"
+        return f"{name}[{self.partition}]: read up to offset {self.position:,}, and it ends at {self.high:,}"
+
+
+class RawRecordsMissingError(HeadwaterError):
+    """Kafka lacks records at the positions of an application. `gaps`: where."""
+
+    def __init__(self, application: str, gaps: Sequence[RawGap]) -> None:
+        listed = "".join(f"\n  - {gap}" for gap in gaps)
+        super().__init__(f"Kafka lacks records that {application} would read next:{listed}", ways_on(application, gaps))
+        self.application = application
+        self.gaps = tuple(gaps)
+
+
+def ways_on(application: str, gaps: Iterable[RawGap]) -> str:
+    """The commands with which an application continues without the missing records."""
+    name = application.partition("-")[2]
+    starts = {gap.copy: "earliest" if gap.gone else "latest" for gap in gaps}
+    moves = " && ".join(f"headwater rewind {name} --topic {topic} --to {start}" for topic, start in starts.items())
+    return f"to go on without them: {moves}"
+
+
+def raw_gaps(topology: Topology, committed: Committed) -> Iterator[RawGap]:
+    """The positions of raw topics without records in Kafka, as of its last poll."""
+    kafka = committed.kafka
+    for part in topology.subtopologies:
+        for topic in part.sources:
+            for partition in range(len(kafka.ends.get(topic.name, ()))):
+                task = TaskKey(committed.application, part.name, partition)
+                positions = committed.own.tasks.last_commit(task).positions.get(topic.name, {})
+                low, high = kafka.low(topic.name, partition), kafka.high(topic.name, partition)
+                for position in positions.values():
+                    if not low <= position <= high:
+                        copy = part.sinks[0].name if part.sinks else topic.name
+                        yield RawGap(topic, copy, partition, position, low, high)
+
+
+def check_raw_positions(topology: Topology, committed: Committed) -> None:
+    """Raise RawRecordsMissingError if Kafka lacks records at committed positions: nothing is left out silently."""
+    if gaps := tuple(raw_gaps(topology, committed)):
+        raise RawRecordsMissingError(committed.application, gaps)

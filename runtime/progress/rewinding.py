@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -12,7 +12,10 @@ import numpy as np
 
 from ...errors import HeadwaterError
 from ...suggestions import guess
+from ..ir.topology import raw_topic
+from ..kafka.sources import Clusters
 from ..log.commit.descriptions import TopologyDescription
+from ..log.commit.external_records import EXTERNAL_LANE
 from ..log.commit.records import RewindRecord
 from ..log.errors import CommitExistsError
 from ..log.log import Log
@@ -20,6 +23,7 @@ from ..log.placed_log import called
 from ..log.ranges import LogRange
 from ..log.state import LogState
 from ..task_id import TaskKey
+from .kafka_ends import KafkaEnds, resolved_topic
 from .resets import CommittedMeanwhileError, locked
 
 
@@ -51,6 +55,21 @@ def positions_at(log: Log, writer: LogState, topic: str, partition: int, whence:
             return _from_offset(log, writer, topic, partition, whence.number)
     first = _first_since(log, writer.ranges_since(topic, partition, whence.number), whence.number)
     return ends if first is None else _from_offset(log, writer, topic, partition, first)
+
+
+def positions_in_kafka(ends: KafkaEnds, topic: str, whence: Whence) -> list[int]:
+    """The position at which a reader of each partition of a raw topic starts. Raises the errors of `KafkaEnds`.
+
+    An offset is the same in all partitions. An offset before the first record becomes that of the first record.
+    """
+    partitions = range(len(ends.ends[topic]))
+    match whence.kind:
+        case "latest":
+            return list(ends.ends[topic])
+        case "time":
+            return ends.since(topic, whence.number)
+    first = 0 if whence.kind == "earliest" else whence.number
+    return [max(first, ends.low(topic, partition)) for partition in partitions]
 
 
 def records_from(log: Log, writer: LogState, topic: str, partition: int, positions: Mapping[int, int]) -> int:
@@ -206,7 +225,8 @@ class Rewind:
     """A planned move. `commits`: the number of the application's last commit at planning.
 
     `stores`: those that the topic's records reach, as (application, store); their rows stay. `readers`: the
-    applications that read the output again.
+    applications that read the output again. `kafka_id`: see `RewindRecord`. `repairs`: whether Kafka lacks the records
+    at the present positions, so that the move is needed even if no record is read again or skipped.
     """
 
     application: str
@@ -216,6 +236,13 @@ class Rewind:
     moves: tuple[Move, ...]
     stores: tuple[tuple[str, str], ...] = ()
     readers: tuple[str, ...] = ()
+    kafka_id: str | None = None
+    repairs: bool = False
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether the move changes anything."""
+        return bool(self.more or self.skipped or self.repairs)
 
     @property
     def more(self) -> int:
@@ -242,14 +269,17 @@ def plan_rewind(
     *,
     fed_by: str,
     keep_state: bool = False,
+    kafka: Callable[[], Clusters] = dict,
 ) -> Rewind:
     """The effect of a move; nothing is changed. `partitions`: only these. `fed_by`: `<project>-seed`.
 
-    Raises NotReadError, OutOfRangeError, RewoundStateError (not with `keep_state`), LogError.
+    `topic`: a source. The copy of a raw topic stands for the raw one. `kafka`: the clusters of raw topics, called only
+    for these. Raises NotReadError, OutOfRangeError, RewoundStateError (not with `keep_state`), LogError, and errors of
+    `KafkaOffsets`.
     """
     state = LogState.load(log.commits(application))
+    topic = state.topology.raw_source(topic) or topic
     part, count, writer_name = _reader(state, topic)
-    writer = LogState.load(log.commits(called(log, writer_name)[-1] if writer_name else fed_by))
     for partition in sorted(partitions):
         if partition >= count:
             raise NotReadError(
@@ -259,9 +289,14 @@ def plan_rewind(
                 "they count from 0",
             )
     chosen = sorted(partitions) or range(count)
-    moves = tuple(_move(log, state, writer, part, topic, partition, whence) for partition in chosen)
     readers, stores = _reached(log, application, state.topology, part)
-    planned = Rewind(application, part, topic, state.number, moves, tuple(stores), tuple(readers))
+    if state.topology.topics[topic].kafka_id is not None:
+        planned = _plan_in_kafka(state, part, topic, chosen, whence, kafka())
+    else:
+        writer = LogState.load(log.commits(called(log, writer_name)[-1] if writer_name else fed_by))
+        moves = tuple(_move(log, state, writer, part, topic, partition, whence) for partition in chosen)
+        planned = Rewind(application, part, topic, state.number, moves)
+    planned = replace(planned, stores=tuple(stores), readers=tuple(readers))
     if planned.again and stores and not keep_state:
         starts = state.topology.subtopologies[part].starts
         start = next((start.start for start in starts if start.topic == topic), "")
@@ -282,7 +317,15 @@ def rewind(log: Log, state_dir: Path | None, planned: Rewind) -> None:
         at = time.time_ns() // 1_000_000
         try:
             state.commit(
-                RewindRecord(state.generation + 1, at, planned.subtopology, planned.topic, positions, state.incarnation)
+                RewindRecord(
+                    state.generation + 1,
+                    at,
+                    planned.subtopology,
+                    planned.topic,
+                    positions,
+                    state.incarnation,
+                    planned.kafka_id,
+                )
             )
         except CommitExistsError as error:
             raise CommittedMeanwhileError(planned.application) from error
@@ -317,6 +360,36 @@ def _move(log: Log, state: LogState, writer: LogState, part: str, topic: str, pa
     # Logs of early versions do not count records; assume as many as are ahead of the reader.
     consumed = 0 if task.stream_time < 0 else task.records or then
     return Move(partition, positions, unread, then, consumed)
+
+
+def _plan_in_kafka(
+    state: LogState, part: str, topic: str, partitions: Sequence[int], whence: Whence, clusters: Clusters
+) -> Rewind:
+    """The move in a raw topic. Offsets do not count records: there are as many at most.
+
+    If the topic was created again, its records are others: none is read a second time.
+    """
+    used, application = state.topology.topics[topic], state.application
+    source = resolved_topic(raw_topic(*reversed(topic.split(":")[1:])), clusters)
+    assert source.kafka is not None
+    replaced = source.kafka.id != used.kafka_id
+    if replaced and len(partitions) < used.partitions:
+        why, hint = "it was created again in Kafka, so the positions in all partitions do", "leave out --partition"
+        raise NotReadError(application, f"some partitions of {topic}", why, hint)
+    ends = KafkaEnds([source], clusters)
+    ends.poll()
+    starts, moves, repairs = positions_in_kafka(ends, topic, whence), list[Move](), replaced
+    for partition in partitions:
+        end, high = ends.end(topic, partition), ends.high(topic, partition)
+        if whence.kind == "offset" and whence.number > high:
+            raise OutOfRangeError(topic, partition, whence.number, high)
+        task = state.tasks.last_commit(TaskKey(application, part, partition))
+        position, start = task.positions.get(topic, {}).get(EXTERNAL_LANE, 0), starts[partition]
+        repairs = repairs or not ends.low(topic, partition) <= position <= high
+        unread = 0 if replaced else max(0, end - position)
+        consumed = 0 if replaced else task.records
+        moves.append(Move(partition, {EXTERNAL_LANE: start}, unread, max(0, end - start), consumed))
+    return Rewind(application, part, topic, state.number, tuple(moves), kafka_id=source.kafka.id, repairs=repairs)
 
 
 def _reached(

@@ -236,11 +236,15 @@ class UsedTopic(TopicDeclaration):
     """A topic that an application reads or writes.
 
     `writer`: the application that writes it, None for an external topic. `global_`: whether it is the source of a
-    global table.
+    global table. `kafka_id`: the id of a topic in Kafka, to which positions belong; empty in a manifest, None for a
+    topic of the log.
     """
 
     writer: str | None = None
     global_: bool = False
+    kafka_id: str | None = None
+
+    seldom: ClassVar[tuple[str, ...]] = ("earlier", "kafka_id")
 
 
 def declaration_fields(topic: Topic | TopicDeclaration) -> dict[str, Any]:
@@ -417,6 +421,23 @@ class TopologyDescription:
         """The topics that the application writes."""
         return frozenset(topic for part in self.subtopologies.values() for topic in part.sinks)
 
+    def raw_source(self, topic: str) -> str | None:
+        """The raw topic that is copied to a topic; None if it is no copy."""
+        return next(
+            (
+                source
+                for part in self.subtopologies.values()
+                if topic in part.sinks
+                for source in part.sources
+                if self.topics[source].kafka_id is not None
+            ),
+            None,
+        )
+
+    def with_kafka_id(self, topic: str, kafka_id: str) -> Self:
+        """This description, with another id of a raw topic."""
+        return replace(self, topics={**self.topics, topic: replace(self.topics[topic], kafka_id=kafka_id)})
+
     @classmethod
     def from_topology(
         cls,
@@ -437,6 +458,7 @@ class TopologyDescription:
                 writer=topic.writer,
                 global_=topic.name in tables,
                 since=(begun or {}).get(topic.name),
+                kafka_id=topic.kafka.id if topic.kafka is not None else None,
                 **declaration_fields(topic),
             ).with_earlier(written.get(topic.name) if topic.writer == topology.application else None)
             for part in parts

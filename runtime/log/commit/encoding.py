@@ -13,7 +13,7 @@ from typing import Any
 
 from ...dataclass_json import compact, from_plain, parsed, to_plain
 from ..errors import CommitFormatError
-from .descriptions import TopicDeclaration
+from .descriptions import TopicDeclaration, UsedTopic
 from .external_records import AppendRecord
 from .records import (
     AssignmentRecord,
@@ -30,7 +30,7 @@ from .records import (
     TopicRemovalRecord,
 )
 
-FORMAT = 9
+FORMAT = 10
 """The newest format. A commit has the oldest format that can read it, so earlier versions can read most commits."""
 
 _WITH_RENAMES = 4
@@ -58,6 +58,9 @@ REPARTITIONED = 8
 
 STORES_RESET = 9
 """The format in which stores may be reset. Earlier versions would continue with the stores' contents."""
+
+WITH_KAFKA = 10
+"""The format of topics in Kafka. Earlier versions would take them for topics without records, and not wait for them."""
 
 _WITH_STARTS = 6
 """The format in which an application may start at other than the first records of its topics."""
@@ -97,6 +100,12 @@ def encode_commit(record: CommitRecord) -> bytes:
 def _format_of(record: CommitRecord) -> int:
     """The oldest format for the content of a record."""
     match record:
+        case GenerationRecord() if has_kafka(record.topology.topics) or record.ends is not None:
+            return WITH_KAFKA
+        case EpochRecord() if record.ends is not None:
+            return WITH_KAFKA
+        case RewindRecord() if record.kafka_id is not None:
+            return WITH_KAFKA
         case RewriteRecord() if any(segment.deletions.horizon for segment in record.segments):
             return DROPPED_DELETIONS
         case AppendRecord() if record.retried is not None:
@@ -119,6 +128,11 @@ def _format_of(record: CommitRecord) -> int:
 def format_with(topics: Iterable[TopicDeclaration]) -> int:
     """The oldest format for these declarations of topics."""
     return _CHANGED_COLUMNS if any(topic.earlier for topic in topics) else 1
+
+
+def has_kafka(topics: Mapping[str, UsedTopic]) -> bool:
+    """Whether any of these topics is one of Kafka."""
+    return any(topic.kafka_id is not None for topic in topics.values())
 
 
 def decode_commit(data: bytes) -> CommitRecord:

@@ -169,13 +169,22 @@ class Beginning:
     positions: Mapping[int, Mapping[int, int]]
 
 
+Ends = Mapping[str, tuple[int, ...]]
+"""Topic of Kafka -> the end of each of its partitions, as the driver saw them before it planned the epoch.
+
+Other applications do not ask Kafka. By these ends they know whether a task that copies from Kafka has consumed all that
+was there at that time. Without them, results would depend on which task of the copy commits first.
+"""
+
+
 @dataclass(frozen=True)
 class GenerationRecord:
     """A driver claims the application: commits of lower generations are fenced from here on.
 
     `topology`: describes the application. Readers find the writers of topics in it. `assignment`: which client has
     which tasks, and why; empty in older logs. `renamed`: renames from here on, for all earlier commits too. `begins`:
-    starts in new sources, other than their first records.
+    starts in new sources, other than their first records. `ends`: see `Ends`; None without raw topics, and of a claim
+    that only fences: the ends stay.
     """
 
     generation: int
@@ -184,8 +193,9 @@ class GenerationRecord:
     assignment: Mapping[str, Any] = field(default_factory=dict)
     renamed: Renames | None = None
     begins: tuple[Beginning, ...] = ()
+    ends: Ends | None = None
 
-    seldom: ClassVar = ("renamed", "begins")
+    seldom: ClassVar = ("renamed", "begins", "ends")
 
     @property
     def incarnation(self) -> str:
@@ -200,7 +210,7 @@ class EpochRecord:
     `incarnation`: of the application, see `TopologyDescription`; empty in older logs. Generations start at 1 again with
     a full refresh, so the generation alone does not identify a driver. `sources`: applications that it reads from ->
     number and checksum (crc32) of their last known commits. None if unchanged since the previous epoch, and in older
-    logs.
+    logs. `ends`: of raw topics, see `Ends`, only those that are further than the known ones; None without any.
     """
 
     generation: int
@@ -209,8 +219,9 @@ class EpochRecord:
     tasks: tuple[TaskCommit, ...]
     incarnation: str = ""
     sources: Mapping[str, tuple[int, int]] | None = None
+    ends: Ends | None = None
 
-    seldom: ClassVar = ("sources",)
+    seldom: ClassVar = ("sources", "ends")
 
 
 @dataclass(frozen=True)
@@ -301,7 +312,8 @@ class RewindRecord:
     """New positions of a subtopology's tasks in a topic: partition -> lane -> position.
 
     The application is not running: `generation` is the next one, so any driver that still exists is fenced.
-    `incarnation`: see EpochRecord.
+    `incarnation`: see EpochRecord. `kafka_id`: for a raw topic, the id of the topic in Kafka to which the positions
+    belong, which may be another one than before.
     """
 
     generation: int
@@ -310,6 +322,9 @@ class RewindRecord:
     topic: str
     positions: Mapping[int, Mapping[int, int]]
     incarnation: str = ""
+    kafka_id: str | None = None
+
+    seldom: ClassVar = ("kafka_id",)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from ..commit.external_records import AppendRecord, SeededPart, ranges_of_both
 from ..commit.records import (
     AssignmentRecord,
     CommitRecord,
+    Ends,
     EpochRecord,
     GenerationRecord,
     PlacesRecord,
@@ -33,7 +34,16 @@ from ..log import CommitStore
 from ..ranges import LogRange
 from ..segments.partitions import Partitions
 from ..segments.segment import Segment
-from .parts import ReplacedFiles, Snapshot, StoreSnapshots, TaskProgress, marks_with, partitions_after, with_offsets
+from .parts import (
+    ReplacedFiles,
+    Snapshot,
+    StoreSnapshots,
+    TaskProgress,
+    later_ends,
+    marks_with,
+    partitions_after,
+    with_offsets,
+)
 from .renamed import renamed_snapshot
 
 # Records get their offsets and positions here, at commit, in the order in which a commit record lists its segments.
@@ -49,13 +59,13 @@ class FoldedCommits:
 
     `names`: further names of the application, by renaming. `placed`: for external topics, whether names in the log
     differ from names of applications. `generation`: of the present driver, 0 before the first. `topology`,
-    `assignment`: see `GenerationRecord`. `tasks`: the progress of each task. `sources`: see `EpochRecord`. `seeds`:
-    topic -> source of its seed. `topics`: external topic -> its declaration at the last append. `retried`: dead letter
-    topic -> the redriven letters; `put_back`: external topic -> the records of these letters. `marks`: topic -> the
-    order of its records, see `Mark`. `unlisted`: files that the last commit made superfluous: their changes have
-    reached a store without changelog, their readers have consumed them, or a newer snapshot of a store exists.
-    `replaced`: files that the last commit has replaced; readers may use their ranges for a while. `retained`: such
-    files of all commits. `store_snapshots`: snapshots of stores. `resets`: stores to rebuild.
+    `assignment`: see `GenerationRecord`. `tasks`: the progress of each task. `sources`: see `EpochRecord`. `ends`: of
+    topics in Kafka, see `Ends`. `seeds`: topic -> source of its seed. `topics`: external topic -> its declaration at
+    the last append. `retried`: dead letter topic -> the redriven letters; `put_back`: external topic -> the records of
+    these letters. `marks`: topic -> the order of its records, see `Mark`. `unlisted`: files that the last commit made
+    superfluous: their changes have reached a store without changelog, their readers have consumed them, or a newer
+    snapshot of a store exists. `replaced`: files that the last commit has replaced; readers may use their ranges for a
+    while. `retained`: such files of all commits. `store_snapshots`: snapshots of stores. `resets`: stores to rebuild.
 
     One thread changes it; others may read it meanwhile. The result of one method is consistent. A reader that needs
     several results of the same moment (a writer's clock and its segments) holds `lock`.
@@ -88,6 +98,7 @@ class FoldedCommits:
         self.retained = ReplacedFiles.from_snapshot(snapshot.replaced)
         self.resets = snapshot.resets
         self.sources = snapshot.sources or {}
+        self.ends: Ends = snapshot.ends or {}
         self.placed = snapshot.placed
         self.marks = dict(snapshot.marks)
         self._partitions = Partitions()
@@ -116,6 +127,8 @@ class FoldedCommits:
                     self.generation = record.generation
                     self.topology = record.topology
                     self.assignment = record.assignment
+                    if record.ends is not None:  # also if they went back: an earlier driver saw records that Kafka lost
+                        self.ends = record.ends
                     for begin in record.begins:
                         self.tasks.move(begin.subtopology, begin.topic, begin.positions)
                 case AssignmentRecord():
@@ -124,6 +137,8 @@ class FoldedCommits:
                     self.tasks.add(record)
                     if record.sources is not None:
                         self.sources = record.sources
+                    if record.ends is not None:
+                        self.ends = {**self.ends, **later_ends(self.ends, record.ends)}
                     self.unlisted = tuple(path for task in record.tasks for path in self._applied(task))
                 case SnapshotRecord():
                     self.store_snapshots = self.store_snapshots.after(record)
@@ -142,6 +157,8 @@ class FoldedCommits:
                 case RewindRecord():
                     self.generation = record.generation
                     self.tasks.move(record.subtopology, record.topic, record.positions)
+                    if record.kafka_id is not None:
+                        self.topology = self.topology.with_kafka_id(record.topic, record.kafka_id)
                 case TopicRemovalRecord():
                     self.topics.pop(record.topic, None)
                     self.seeds.pop(record.topic, None)
@@ -276,6 +293,7 @@ class FoldedCommits:
                 replaced=self.retained.all(),
                 resets=self.resets,
                 sources=dict(self.sources) or None,
+                ends=dict(self.ends) or None,
                 placed=self.placed,
                 names=self.names,
             )

@@ -5,15 +5,27 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import Any, ClassVar, Self
 
 from ...dataclass_json import from_plain, to_plain
 from ...task_id import StoreId, TaskKey
 from ..commit.descriptions import ExternalTopic, TopologyDescription
-from ..commit.encoding import DROPPED_DELETIONS, REPARTITIONED, RETRIED, STORES_RESET, dump_in_pieces, format_with, load
+from ..commit.encoding import (
+    DROPPED_DELETIONS,
+    REPARTITIONED,
+    RETRIED,
+    STORES_RESET,
+    WITH_KAFKA,
+    dump_in_pieces,
+    format_with,
+    has_kafka,
+    load,
+)
 from ..commit.external_records import AppendRecord, Ranges, Redriven, SeedSource
 from ..commit.records import (
     CommitRecord,
+    Ends,
     EpochRecord,
     RepartitionRecord,
     RewriteRecord,
@@ -267,6 +279,23 @@ class TaskProgress:
         return pace.next(record, task.records)
 
 
+# The ends of topics in Kafka.
+
+
+def later_ends(known: Ends, seen: Ends) -> dict[str, tuple[int, ...]]:
+    """The topics of `seen` with partitions that are further than `known`: topic -> the further end of each partition.
+
+    Units commit in any order, and each has the ends of the time when its epoch was planned. So ends never go back, and
+    a reader waits for all that any of these epochs knew of.
+    """
+    both = {topic: _later(known.get(topic, ()), ends) for topic, ends in seen.items()}
+    return {topic: ends for topic, ends in both.items() if ends != known.get(topic)}
+
+
+def _later(known: tuple[int, ...], seen: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(max(pair) for pair in zip_longest(known, seen, fillvalue=0))
+
+
 # Snapshots of stores.
 
 
@@ -346,8 +375,9 @@ class Snapshot:
     marks: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
     resets: tuple[str, ...] = ()
     sources: Mapping[str, tuple[int, int]] | None = None
+    ends: Ends | None = None
 
-    seldom: ClassVar = ("placed", "names", "retried", "put_back", "marks", "resets", "sources")
+    seldom: ClassVar = ("placed", "names", "retried", "put_back", "marks", "resets", "sources", "ends")
 
     def encode(self) -> bytes:
         """The bytes, for `CommitStore.save_snapshot`."""
@@ -363,6 +393,8 @@ class Snapshot:
 
     @property
     def _format(self) -> int:
+        if self.ends is not None or has_kafka(self.topology.topics):
+            return WITH_KAFKA
         if self.resets:
             return STORES_RESET
         if any(topic.moved for topic in self.topics.values()):

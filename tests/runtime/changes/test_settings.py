@@ -36,7 +36,7 @@ FOLLOWS: dict[type, set[str]] = {
     # What people read, and what does not count: places, numbers, names in code and in drawings.
     TopologyGraph: {"description", "file", "notes", "global_nodes", "repartition_topics", "project", "name", "version"},
     SubtopologyGraph: {"number", "function", "nodes"},
-    Topic: {"readers"},
+    Topic: {"readers", "kafka"},  # the latter is the name of its topic
     Agg: {"type"},  # the store's column has it
     SqlStep: {"types", "into", "keep", "table", "null_values", "at"},
 }
@@ -71,6 +71,8 @@ OPERATORS: dict[str, set[str]] = {
     "Merge": {"flows", "into"},
     "Sink": {"flow", "topic"},
     "RoutedSink": {"flow", "by", "topics"},
+    "Decode": {"flow", "source", "topic", "key", "value"},
+    "Produce": {"flow", "topic", "kafka", "key", "value"},
 }
 """Operator -> its fields that are compared. `keep`, `old`, `of`, `mode` and the like follow from the wiring."""
 

@@ -20,6 +20,7 @@ from headwater.runtime.log.errors import CommitDamagedError, CommitExistsError, 
 from headwater.runtime.log.segments.partitions import Partitions
 from headwater.runtime.log.state import LogState
 from headwater.runtime.log.state_parts.folded import SNAPSHOT_EVERY
+from headwater.runtime.log.state_parts.parts import Snapshot
 from headwater.runtime.task_id import StoreId, TaskKey
 
 
@@ -431,3 +432,34 @@ def test_purged_segments_are_not_listed_and_ends_stay(state, commits, segment):
     assert (state.unlisted, state.paths()) == (("1",), {"2"})
     assert (state.end("t", 0), state.end("t", 1), state.lane_ends("t", 1)) == (6, 9, {0: 9})
     assert view(LogState.load(commits)) == view(state)
+
+
+RAW, OTHER = "kafka:main:flights", "kafka:main:delays"
+
+
+def test_ends_in_kafka_are_the_furthest_that_any_epoch_of_the_generation_knew(state, commits):
+    """Epochs commit in another order than they were planned in."""
+    state.commit(replace(epoch(), ends={RAW: (5, 9)}))
+    state.commit(replace(epoch(), ends={RAW: (7, 3), OTHER: (1,)}))
+    state.commit(epoch())
+    state.commit(replace(epoch(), ends={RAW: (1, 1)}))
+    assert state.ends == {RAW: (7, 9), OTHER: (1,)}
+    assert LogState.load(commits).ends == state.ends
+
+
+def test_ends_in_kafka_of_a_claim_replace_the_known_ones_and_a_claim_without_any_keeps_them(state):
+    """Kafka may have lost records, and partitions may have been added."""
+    state.commit(replace(epoch(), ends={RAW: (5, 9), OTHER: (4,)}))
+    state.commit(GenerationRecord(2, 0, state.topology, ends={RAW: (4, 9, 2)}))
+    assert state.ends == {RAW: (4, 9, 2)}
+    state.commit(GenerationRecord(3, 0, state.topology))
+    assert state.ends == {RAW: (4, 9, 2)}
+
+
+def test_ends_in_kafka_are_part_of_a_snapshot_which_earlier_versions_refuse(state):
+    state.commit(replace(epoch(), ends={RAW: (5, 9)}))
+    data = state.snapshot()
+    assert data.startswith(b'{"format":10,')
+    restored = LogState(state.commits)
+    restored.restore(Snapshot.decode(data))
+    assert restored.ends == {RAW: (5, 9)}

@@ -90,9 +90,9 @@ def test_commit_written_and_read_is_the_same(record):
 
 def test_commit_of_another_format_is_refused_with_both_formats():
     body = json.loads(encode_commit(GenerationRecord(1, 2)))
-    with pytest.raises(CommitFormatError, match="format 10, this version reads formats up to 9") as caught:
-        decode_commit(json.dumps(body | {"format": 10}).encode())
-    assert (caught.value.found, caught.value.supported) == (10, 9)
+    with pytest.raises(CommitFormatError, match="format 11, this version reads formats up to 10") as caught:
+        decode_commit(json.dumps(body | {"format": 11}).encode())
+    assert (caught.value.found, caught.value.supported) == (11, 10)
 
 
 def test_commit_has_the_oldest_format_that_can_read_it():
@@ -109,9 +109,14 @@ def test_commit_has_the_oldest_format_that_can_read_it():
         RewindRecord(1, 2, "late", "flights", {}),
         TopicRemovalRecord(1, 2, "flights"),
         StoreResetRecord(1, 2, ("totals",)),
+        EpochRecord(1, 2, 3, (), ends={"kafka:main:t": (4,)}),
+        GenerationRecord(1, 2, ends={"kafka:main:t": (4,)}),
+        GenerationRecord(
+            1, 2, TopologyDescription(topics={"t": UsedTopic(partitions=1, key="", value="", kafka_id="")})
+        ),
     ]
     formats = [json.loads(encode_commit(record))["format"] for record in records]
-    assert formats == [1, 1, 2, 2, 3, 4, 4, 1, 4, 4, 6, 6, 9]
+    assert formats == [1, 1, 2, 2, 3, 4, 4, 1, 4, 4, 6, 6, 9, 10, 10, 10]
 
 
 @pytest.mark.parametrize(

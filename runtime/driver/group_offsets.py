@@ -1,0 +1,90 @@
+"""Offsets of a consumer group, so that Kafka's own tools show how far an application is."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
+
+from ...errors import HeadwaterError
+from ..ir.topology import Topology
+from ..kafka.sources import Clusters
+from ..log.commit.external_records import EXTERNAL_LANE
+from ..progress.committed import Committed
+from ..task_id import TaskKey
+from .events import Observer
+from .service_events import KafkaOffsetsFailed
+
+INTERVAL_SECONDS = 1.0
+"""The least time between two commits of offsets."""
+
+Offsets = Mapping[tuple[str, str], Mapping[int, int]]
+"""(Cluster, topic in Kafka) -> partition -> position."""
+
+
+class GroupOffsets(AbstractContextManager["GroupOffsets"]):
+    """Commits an application's positions in raw topics to its consumer group, behind its own commits.
+
+    Nothing here reads them: they are for Kafka's tools. So they are committed in the background, and an error is only
+    reported, once. Used from the loop's thread as a context, whose end commits the last positions. `clusters`: of the
+    raw topics. `seconds`: a monotonic clock.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        committed: Committed,
+        clusters: Clusters | None,
+        observer: Observer,
+        seconds: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._parts = [part for part in topology.subtopologies if any(topic.kafka for topic in part.sources)]
+        self._application = topology.application
+        self._committed = committed
+        self._clusters = clusters or {}
+        self._observer = observer
+        self._seconds = seconds
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix=f"{topology.application}-offsets")
+        self._working: Future[None] | None = None
+        self._done: Offsets = {}
+        self._due = float("-inf")
+        self._reported = False
+
+    def advance(self) -> None:
+        """Commit new positions, if the last commit is not too recent and is done."""
+        if not self._parts or self._seconds() < self._due or (self._working is not None and not self._working.done()):
+            return
+        self._due = self._seconds() + INTERVAL_SECONDS
+        positions = self._positions()
+        if positions != self._done:
+            self._done = positions
+            self._working = self._pool.submit(self._commit, positions)
+
+    def __exit__(self, *_: object) -> None:
+        positions = self._positions() if self._parts else {}
+        if positions != self._done:
+            self._pool.submit(self._commit, positions)
+        self._pool.shutdown()
+
+    def _positions(self) -> Offsets:
+        positions: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)
+        for part in self._parts:
+            for topic in part.sources:
+                for partition in range(topic.partitions if topic.kafka is not None else 0):
+                    task = TaskKey(self._application, part.name, partition)
+                    at = self._committed.own.tasks.last_commit(task).positions.get(topic.name, {}).get(EXTERNAL_LANE)
+                    if at is not None and topic.kafka is not None:
+                        positions[topic.kafka.cluster, topic.kafka.name][partition] = at
+        return positions
+
+    def _commit(self, positions: Offsets) -> None:
+        for (cluster, topic), offsets in positions.items():
+            try:
+                self._clusters[cluster].commit(self._application, topic, offsets)
+                self._reported = False
+            except HeadwaterError as error:
+                if not self._reported:
+                    self._reported = True
+                    self._observer.on(KafkaOffsetsFailed(self._application, topic, error.message))

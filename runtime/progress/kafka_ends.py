@@ -1,0 +1,311 @@
+"""Topics in Kafka as planners see them: their ends, as a driver asks the clusters for them.
+
+A driver polls the offsets of its own raw topics. Everyone else reads the ends in its commits, see `Ends`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import partial
+from threading import RLock
+from typing import Any, Protocol
+
+from ...errors import HeadwaterError, UnavailableError
+from ..ir.topology import KafkaTopic, Subtopology, Topic, Topology, raw_topic
+from ..kafka.sources import Clusters, KafkaOffsets, PartitionEnds
+from ..log.commit.external_records import EXTERNAL_LANE
+from ..log.commit.records import Ends
+from ..log.ranges import LogRange
+from ..log.state import LogState
+
+
+class TopicEnds(Protocol):
+    """How far topics go, and where their records are: all that plans need of a topic's writer. See `LogState`.
+
+    Results that belong together are read under `lock`.
+    """
+
+    @property
+    def lock(self) -> AbstractContextManager[Any, Any]:
+        """Held while several results of the same moment are read."""
+        ...
+
+    def end(self, topic: str, partition: int, /) -> int:
+        """See `LogState.end`."""
+        ...
+
+    def lane_ends(self, topic: str, partition: int, /) -> Mapping[int, int]:
+        """See `LogState.lane_ends`."""
+        ...
+
+    def ranges(self, topic: str, partition: int, start: int = 0, /) -> tuple[LogRange, ...]:
+        """See `LogState.ranges`."""
+        ...
+
+    def lane_ranges(
+        self, topic: str, partition: int, lane: int, start: int = 0, records: int | None = None, /
+    ) -> tuple[LogRange, ...]:
+        """See `LogState.lane_ranges`."""
+        ...
+
+
+# The partitions of raw topics, which no file declares.
+
+
+def resolved(topologies: Iterable[Topology], clusters: Clusters) -> tuple[Topology, ...]:
+    """The topologies with the partitions and ids that their raw topics have in Kafka now.
+
+    Raises the errors of `KafkaOffsets`.
+    """
+    return tuple(_with_raw(topology, partial(_ask, clusters)) for topology in topologies)
+
+
+def resolved_topic(topic: Topic, clusters: Clusters) -> Topic:
+    """A topic with the partitions and the id that it has in Kafka now. Raises the errors of `KafkaOffsets`."""
+    return _with_found(topic, partial(_ask, clusters))
+
+
+def _ask(clusters: Clusters, kafka: KafkaTopic) -> tuple[int, str]:
+    cluster = clusters[kafka.cluster]
+    return len(cluster.offsets(kafka.name)), cluster.topic_id(kafka.name)
+
+
+def as_committed(topology: Topology, state: LogState) -> Topology:
+    """The topology with the partitions and ids that its raw topics had at the last start. `state`: of its application.
+
+    Without a start, they have no partitions.
+    """
+    known = state.topology.topics
+
+    def look(kafka: KafkaTopic) -> tuple[int, str]:
+        used = known.get(raw_topic(kafka.name, kafka.cluster).name)
+        return (0, "") if used is None else (used.partitions, used.kafka_id or "")
+
+    return _with_raw(topology, look)
+
+
+def _with_found(topic: Topic, find: Callable[[KafkaTopic], tuple[int, str]]) -> Topic:
+    if topic.kafka is None:
+        return topic
+    partitions, topic_id = find(topic.kafka)
+    return replace(topic, partitions=partitions, kafka=replace(topic.kafka, id=topic_id))
+
+
+def _with_raw(topology: Topology, find: Callable[[KafkaTopic], tuple[int, str]]) -> Topology:
+    def of_part(part: Subtopology) -> Subtopology:
+        if all(topic.kafka is None for topic in part.sources):
+            return part
+        sources = tuple(_with_found(topic, find) for topic in part.sources)
+        return replace(part, sources=sources, partitions=max(topic.partitions for topic in sources))
+
+    return replace(topology, subtopologies=tuple(map(of_part, topology.subtopologies)))
+
+
+class KafkaTopicReplacedError(HeadwaterError):
+    """A topic in Kafka was deleted and created again: its offsets count other records now. `topic`: in Kafka."""
+
+    def __init__(self, topic: KafkaTopic, now: str) -> None:
+        super().__init__(
+            f"topic {topic.name} of Kafka cluster {topic.cluster} was deleted and created again while it was read (its "
+            f"id was {topic.id}, is {now}): its offsets count other records now",
+            "what was copied stays as it is; `headwater plan` says how to go on with the new topic",
+        )
+        self.topic = topic
+        self.now = now
+
+
+# The poll.
+
+POLL_SECONDS = 0.02
+"""The least time between two polls of the offsets."""
+
+RETRY_SECONDS = 1.0
+"""The time between two polls while a cluster does not answer."""
+
+CHECK_SECONDS = 1.0
+"""The least time between two checks of topic ids, unless an end has gone back."""
+
+_TOKEN = "kafka:"
+_UNKNOWN = 2**63
+
+
+class Outages(Protocol):
+    """Where outages of a service are reported."""
+
+    def begin(self, cause: str) -> None:
+        """The service does not answer."""
+        ...
+
+    def end(self) -> None:
+        """The service has answered."""
+        ...
+
+
+class RawEnds(Protocol):
+    """The ends of raw topics, which have one lane. Positions are offsets."""
+
+    @property
+    def ends(self) -> Ends:
+        """Topic -> the last stable offset of each partition."""
+        ...
+
+    def end(self, topic: str, partition: int, /) -> int:
+        """The last stable offset of a partition; 0 if it is unknown."""
+        ends = self.ends.get(topic, ())
+        return ends[partition] if partition < len(ends) else 0
+
+    def lane_ends(self, topic: str, partition: int, /) -> dict[int, int]:
+        """The end of the only lane."""
+        return {EXTERNAL_LANE: self.end(topic, partition)}
+
+
+class KafkaEnds(RawEnds):
+    """The ends of an application's raw topics, as of the last poll. `topics`: raw ones.
+
+    Partitions beyond those of a topic are ignored: the next start takes them up (`added`). `number`: changes with the
+    ends. `seconds`: a monotonic clock. One thread polls; others may read meanwhile. `outages`: where a cluster is
+    reported that does not answer, while the last poll counts; None: it is an error.
+    """
+
+    def __init__(
+        self, topics: Iterable[Topic], clusters: Clusters, seconds: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._topics = {topic.name: (topic.partitions, topic.kafka) for topic in topics if topic.kafka is not None}
+        self._clusters = clusters
+        self._seconds = seconds
+        self._offsets: dict[str, tuple[PartitionEnds, ...]] = {}
+        self._asked_at = self._checked_at = float("-inf")
+        self._ends: Ends = {}
+        self.lock = RLock()
+        self.number = 0
+        self.outages: Outages | None = None
+
+    def __contains__(self, topic: str) -> bool:
+        return topic in self._topics
+
+    @property
+    def ends(self) -> Ends:
+        """See `Ends`. Another object after each change."""
+        return self._ends
+
+    def poll(self) -> None:
+        """Ask for the present offsets, if the last poll is not too recent.
+
+        Raises KafkaTopicReplacedError and the errors of `KafkaOffsets`. Nothing has changed then.
+        """
+        now = self._seconds()
+        if not self._topics or now < self._asked_at + POLL_SECONDS:
+            return
+        try:
+            offsets = {
+                name: tuple(self._cluster(kafka).offsets(kafka.name)) for name, (_, kafka) in self._topics.items()
+            }
+            # After the offsets: if the topic is replaced in between, this finds the new one.
+            if now >= self._checked_at + CHECK_SECONDS or self._gone_back(offsets):
+                self._check_ids()
+                self._checked_at = now
+        except UnavailableError as error:
+            if self.outages is None or not self._offsets:
+                raise
+            self.outages.begin(error.message)
+            self._asked_at = self._seconds() + RETRY_SECONDS
+            return
+        if self.outages is not None:
+            self.outages.end()
+        ends = {
+            name: tuple(partition.stable for partition in offsets[name][:partitions])
+            for name, (partitions, _) in self._topics.items()
+        }
+        with self.lock:
+            self._asked_at, self._offsets = now, offsets
+            if ends != self._ends:
+                self._ends = ends
+                self.number += 1
+
+    @property
+    def added(self) -> dict[str, int]:
+        """Topics with more partitions in Kafka than in the topology -> the number of partitions in Kafka."""
+        return {name: len(there) for name, there in self._offsets.items() if len(there) > self._topics[name][0]}
+
+    def low(self, topic: str, partition: int) -> int:
+        """The offset of the first record of a partition: earlier ones are gone."""
+        return self._of(topic, partition).low
+
+    def high(self, topic: str, partition: int) -> int:
+        """The offset behind the last record of a partition, also of open transactions."""
+        return self._of(topic, partition).high
+
+    def since(self, topic: str, time: int) -> list[int]:
+        """For each partition, the offset of the first record with a timestamp of `time` (ms) or later, else its end.
+
+        Raises the errors of `KafkaOffsets`.
+        """
+        partitions, kafka = self._topics[topic]
+        answers = self._cluster(kafka).offsets_for_time(kafka.name, time)[:partitions]
+        ends = self.ends[topic]
+        # A record of an open transaction may be found too. It is behind the end.
+        return [end if offset < 0 else min(offset, end) for offset, end in zip(answers, ends, strict=True)]
+
+    def ranges(self, topic: str, partition: int, start: int = 0, /) -> tuple[LogRange, ...]:
+        """The only range of a partition, see `lane_ranges`."""
+        return self.lane_ranges(topic, partition, EXTERNAL_LANE, start)
+
+    def lane_ranges(
+        self, topic: str, partition: int, lane: int, start: int = 0, _records: int | None = None, /
+    ) -> tuple[LogRange, ...]:
+        """One range from `start`, or the first record, to the end; empty without positions in between."""
+        with self.lock:
+            end, kafka = self.end(topic, partition), self._topics[topic][1]
+            start = max(start, self.low(topic, partition) if end else 0)
+        if start >= end:
+            return ()
+        token = f"{_TOKEN}{kafka.cluster}:{kafka.name}:{kafka.id}"
+        numbers = (partition, lane, start, end, start, end, end - start, 0, -_UNKNOWN, _UNKNOWN - 1)
+        return (LogRange(topic, *numbers, token),)
+
+    def _of(self, topic: str, partition: int) -> PartitionEnds:
+        return self._offsets[topic][partition]
+
+    def _gone_back(self, offsets: Mapping[str, Sequence[PartitionEnds]]) -> bool:
+        return any(
+            len(offsets[name]) < len(before)
+            or any(
+                one.high < other.high or one.low < other.low for one, other in zip(offsets[name], before, strict=False)
+            )
+            for name, before in self._offsets.items()
+        )
+
+    def _check_ids(self) -> None:
+        for _, kafka in self._topics.values():
+            if kafka.id and (now := self._cluster(kafka).topic_id(kafka.name)) != kafka.id:
+                raise KafkaTopicReplacedError(kafka, now)
+
+    def _cluster(self, kafka: KafkaTopic) -> KafkaOffsets:
+        return self._clusters[kafka.cluster]
+
+
+class CommittedEnds(RawEnds):
+    """The ends of raw topics as an application has committed them. It does not say where their records are.
+
+    `state`: of the application.
+    """
+
+    def __init__(self, state: LogState) -> None:
+        self._state = state
+        self.lock = state.lock
+
+    @property
+    def ends(self) -> Ends:
+        """See `Ends`."""
+        return self._state.ends
+
+    def ranges(self, *_: object) -> tuple[LogRange, ...]:
+        """Always empty."""
+        return ()
+
+    def lane_ranges(self, *_: object) -> tuple[LogRange, ...]:
+        """Always empty."""
+        return ()

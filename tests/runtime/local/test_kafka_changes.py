@@ -1,0 +1,232 @@
+"""What happens to a topic in Kafka while it is copied, and between two runs of the copy."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from headwater.runtime.changes.model import IncompatibleStateError
+from headwater.runtime.driver.events import EpochCommitted, Event
+from headwater.runtime.driver.results import ApplicationResult
+from headwater.runtime.driver.service_events import KafkaPartitionsAdded
+from headwater.runtime.progress.kafka_ends import KafkaTopicReplacedError
+from headwater.runtime.progress.positions import RawRecordsMissingError
+from headwater.runtime.progress.rewinding import (
+    EARLIEST,
+    LATEST,
+    NotReadError,
+    OutOfRangeError,
+    Rewind,
+    RewoundStateError,
+    Whence,
+    plan_rewind,
+    rewind,
+)
+from headwater.tests.runtime.local.kafka_project import COPY, NAME, RAW, READER, KafkaProject, message
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> KafkaProject:
+    """A copy that has read the first 5 records of each of two partitions."""
+    project = KafkaProject(tmp_path, partitions=2, ours=1)
+    for partition in range(2):
+        produce(project, partition, 5)
+    project.run_copy()
+    return project
+
+
+def produce(project: KafkaProject, partition: int, count: int) -> None:
+    first = project.kafka.topics[NAME].partitions[partition].high
+    project.produce(partition, *(message("k", f"{partition}/{first + n}", 10 * (first + n)) for n in range(count)))
+
+
+def copied(project: KafkaProject) -> list[str]:
+    """The values of the copy, sorted."""
+    return sorted(row[1] for partition in project.read(project.flights) for row in partition)
+
+
+def numbered(partition: int, *offsets: int) -> list[str]:
+    return [f"{partition}/{offset}" for offset in offsets]
+
+
+def failed(project: KafkaProject) -> ApplicationResult:
+    (result,) = project.attempt([project.copy]).applications
+    assert result.status == "failed"
+    return result
+
+
+def planned(project: KafkaProject, whence: Whence, *partitions: int, keep_state: bool = False) -> Rewind:
+    """Of the copy, by the name of our topic."""
+    return plan_rewind(
+        project.log,
+        COPY,
+        "flights",
+        whence,
+        partitions,
+        fed_by="test-seed",
+        keep_state=keep_state,
+        kafka=lambda: {"main": project.kafka},
+    )
+
+
+def moved(project: KafkaProject, whence: Whence, *partitions: int, keep_state: bool = False) -> Rewind:
+    plan = planned(project, whence, *partitions, keep_state=keep_state)
+    assert plan.is_needed
+    rewind(project.log, project.path / "state", plan)
+    return plan
+
+
+class Doing:
+    """An observer that does something once, after a commit of the copy, and notes events of a kind."""
+
+    def __init__(self, project: KafkaProject, *steps: str) -> None:
+        self.project = project
+        self.steps = list(steps)
+        self.stop = threading.Event()
+        self.added: list[KafkaPartitionsAdded] = []
+
+    def on(self, event: Event) -> None:
+        if isinstance(event, KafkaPartitionsAdded):
+            self.added.append(event)
+        if isinstance(event, EpochCommitted):
+            if not self.steps:
+                self.stop.set()
+                return
+            step = self.steps.pop(0)
+            if step == "delete records":
+                self.project.kafka.delete_records(NAME, 0, 9)
+            if step == "create again":
+                self.project.kafka.delete(NAME)
+                self.project.kafka.create(NAME, 2)
+            if step == "add partitions":
+                self.project.kafka.add_partitions(NAME, 4)
+                produce(self.project, 3, 2)
+            if step not in ("create again", "delete records"):
+                produce(self.project, 1, 1)
+
+    def run(self) -> ApplicationResult:
+        """A lasting run, which begins with another record."""
+        produce(self.project, 1, 1)
+        (result,) = self.project.attempt(
+            [self.project.copy],
+            observer=self,
+            stop=self.stop,
+            until_caught_up=False,
+            held=lambda task: task.partition == 0,
+        ).applications
+        return result
+
+
+def test_records_that_are_gone_stop_the_copy_until_it_is_moved(project: KafkaProject) -> None:
+    produce(project, 0, 5)
+    project.kafka.delete_records(NAME, 0, 8)
+    error = failed(project).raised
+    assert isinstance(error, RawRecordsMissingError)
+    assert project.state().generation == 1  # nothing was claimed
+    assert [str(gap) for gap in error.gaps] == [f"{NAME}[0]: offsets 5 to 7 (3) were deleted before they were read"]
+    assert error.hint == "to go on without them: headwater rewind kafka --topic flights --to earliest"
+    plan = moved(project, EARLIEST, 0)
+    assert (plan.topic, plan.skipped, plan.again) == (RAW, 3, 0)
+    project.run_copy()
+    assert copied(project) == numbered(0, *range(5), 8, 9) + numbered(1, *range(5))
+
+
+def test_records_that_are_gone_while_it_runs_stop_the_copy(project: KafkaProject) -> None:
+    produce(project, 0, 5)
+    result = Doing(project, "delete records").run()
+    assert isinstance(result.raised, RawRecordsMissingError)
+    assert copied(project) == numbered(0, *range(5)) + numbered(1, *range(6))
+
+
+def test_partition_that_ends_before_the_position_stops_the_copy_until_it_is_moved(project: KafkaProject) -> None:
+    project.kafka.lose(NAME, 1, 3)
+    error = failed(project).raised
+    assert isinstance(error, RawRecordsMissingError)
+    assert [str(gap) for gap in error.gaps] == [f"{NAME}[1]: read up to offset 5, and it ends at 3"]
+    assert error.hint == "to go on without them: headwater rewind kafka --topic flights --to latest"
+    moved(project, LATEST)
+    produce(project, 1, 2)
+    project.run_copy()
+    assert copied(project) == numbered(0, *range(5)) + sorted(numbered(1, *range(5), 3, 4))
+
+
+def test_topic_that_was_created_again_is_not_copied_until_it_is_moved(project: KafkaProject) -> None:
+    project.kafka.delete(NAME)
+    project.kafka.create(NAME, 3)
+    for partition in range(3):
+        produce(project, partition, 6)
+    error = failed(project).raised
+    assert isinstance(error, IncompatibleStateError)
+    assert "it was deleted in Kafka and created again" in str(error)
+    assert copied(project) == numbered(0, *range(5)) + numbered(1, *range(5))
+    with pytest.raises(NotReadError, match="it was created again in Kafka"):
+        planned(project, EARLIEST, 0)
+    plan = moved(project, EARLIEST)
+    assert (plan.again, plan.more) == (0, 12)
+    project.run_copy()
+    again = numbered(0, *range(6)) + numbered(1, *range(6)) + numbered(2, *range(6))
+    assert copied(project) == sorted(again + numbered(0, *range(5)) + numbered(1, *range(5)))
+    assert project.run_reader().waiting == 0
+
+
+def test_topic_that_is_created_again_while_it_runs_stops_the_copy(project: KafkaProject) -> None:
+    result = Doing(project, "create again").run()
+    assert isinstance(result.raised, KafkaTopicReplacedError)
+    assert copied(project) == numbered(0, *range(5)) + numbered(1, *range(6))
+
+
+def test_topic_with_fewer_partitions_is_not_copied(project: KafkaProject) -> None:
+    """Readers would miss what the tasks of the others have written."""
+    project.kafka.delete(NAME)
+    project.kafka.create(NAME, 1)
+    error = failed(project).raised
+    assert isinstance(error, IncompatibleStateError)
+    assert "it has 1 partition in Kafka, and had 2" in str(error)
+
+
+def test_added_partitions_are_told_once_and_copied_from_the_next_start_on(project: KafkaProject) -> None:
+    project.run_reader()
+    incarnation = project.state().incarnation
+    watching = Doing(project, "add partitions", "nothing")
+    assert watching.run().error is None
+    assert watching.added == [KafkaPartitionsAdded(COPY, RAW, 2, 4)]
+    assert copied(project) == numbered(0, *range(5)) + numbered(1, *range(8))
+    project.run_copy()
+    assert copied(project) == numbered(0, *range(5)) + numbered(1, *range(8)) + numbered(3, 0, 1)
+    assert project.state().incarnation == incarnation  # nothing was rebuilt
+    assert project.run_reader().waiting == 0
+    assert not project.lag()
+
+
+def test_added_partitions_are_copied_from_their_first_records_whatever_start_says(tmp_path: Path) -> None:
+    project = KafkaProject(tmp_path, partitions=1, start="latest")
+    produce(project, 0, 3)
+    project.run_copy()
+    project.kafka.add_partitions(NAME, 2)
+    produce(project, 0, 1)
+    produce(project, 1, 2)
+    project.run_copy()
+    assert copied(project) == numbered(0, 3) + numbered(1, 0, 1)
+
+
+def test_move_to_an_offset_reads_again_and_skips(project: KafkaProject) -> None:
+    with pytest.raises(OutOfRangeError):
+        planned(project, Whence("offset", 6))
+    plan = moved(project, Whence("offset", 3), 0)
+    assert (plan.more, plan.again, plan.skipped) == (2, 2, 0)
+    project.run_copy()
+    assert copied(project) == sorted(numbered(0, *range(5), 3, 4) + numbered(1, *range(5)))
+    produce(project, 0, 4)
+    assert moved(project, LATEST, 0).skipped == 4
+    project.run_copy()
+    assert len(copied(project)) == 12
+
+
+def test_move_back_counts_twice_in_stores_of_readers_so_it_is_refused(project: KafkaProject) -> None:
+    project.run_reader()
+    with pytest.raises(RewoundStateError) as caught:
+        planned(project, EARLIEST)
+    assert caught.value.stores == ((READER, "counted"),)
+    assert moved(project, EARLIEST, keep_state=True).again == 10

@@ -1,0 +1,240 @@
+"""What readers make of a copied topic does not hang on how it was copied: on epochs, units, commits, restarts."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from headwater.runtime.driver.events import EpochCommitted, Event
+from headwater.runtime.driver.service_events import ServiceAvailable, ServiceUnavailable
+from headwater.runtime.task_id import TaskKey
+from headwater.tests.runtime.local.kafka_project import COPY, NAME, RAW, KafkaProject, message
+from headwater.tests.runtime.local.local_application import WHOLE
+from headwater.tests.runtime.local.memory_kafka import KafkaCluster, Message
+
+KEYS = "abcdef"
+BAD = len(KEYS)
+"""In place of a key: a record that cannot be decoded. It is skipped, and its own time counts nowhere."""
+
+Batch = tuple[int, bool, list[tuple[int, int]]]
+"""Partition, whether in a transaction, and (key, time) of its records. Their own times in Kafka are others."""
+
+Phase = list[Batch]
+"""What is produced while nothing is read of it. The next phase begins when all of this one was copied and read."""
+
+
+def random_phases(chances: random.Random) -> list[Phase]:
+    def batch() -> Batch:
+        records = [(chances.randrange(BAD + 1), chances.randrange(41)) for _ in range(chances.randrange(1, 6))]
+        return chances.randrange(3), chances.random() < 0.5, records
+
+    return [[batch() for _ in range(chances.randrange(1, 7))] for _ in range(chances.randrange(1, 4))]
+
+
+class Producer:
+    """Produces phases, each a number of batches. Every value is another one."""
+
+    def __init__(self, project: KafkaProject, phases: Sequence[Phase]) -> None:
+        self._project = project
+        self._left = [list(phase) for phase in phases]
+        self._now: list[Batch] = []
+        self._count = 0
+
+    def next_phase(self) -> bool:
+        """Begin the next phase. Whether there was one."""
+        if self._left:
+            self._now = self._left.pop(0)
+        return bool(self._now)
+
+    def next_batch(self) -> bool:
+        """Produce the next batch of the phase. Whether there was one."""
+        if not self._now:
+            return False
+        partition, in_transaction, records = self._now.pop(0)
+        kafka = self._project.kafka
+        produce = kafka.produce_in_transaction if in_transaction else kafka.produce
+        partitions = len(kafka.topics[NAME].partitions)
+        produce(NAME, partition % partitions, [self._message(key, time) for key, time in records])
+        return True
+
+    @property
+    def left(self) -> int:
+        """The number of batches of the phase that are not produced yet."""
+        return len(self._now)
+
+    def whole_phase(self) -> bool:
+        """Produce all of the next phase. Whether there was one."""
+        if not self.next_phase():
+            return False
+        while self.next_batch():
+            pass
+        return True
+
+    def _message(self, key: int, time: int) -> Message:
+        self._count += 1
+        return (b"k", b"{", 1000) if key == BAD else message(KEYS[key], str(self._count), time, 100 - time)
+
+
+@contextmanager
+def projects(partitions: int, ours: int) -> Iterator[tuple[KafkaProject, KafkaProject]]:
+    with TemporaryDirectory() as one, TemporaryDirectory() as other:
+        yield KafkaProject(Path(one), partitions, ours), KafkaProject(Path(other), partitions, ours)
+
+
+def copied_at_once(project: KafkaProject, phases: Sequence[Phase]) -> list[list[tuple]]:
+    """The result where every phase is one epoch of the copy and one of the reader."""
+    producer = Producer(project, phases)
+    while producer.whole_phase():
+        project.run_copy()
+        project.run_reader()
+        assert not project.lag()
+    return project.read(project.counts)
+
+
+SEEDS = range(12)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_result_does_not_hang_on_epochs_units_and_restarts(seed: int) -> None:
+    chances = random.Random(seed)
+    phases = random_phases(chances)
+    with projects(chances.randrange(1, 4), chances.randrange(1, 4)) as (plain, cut):
+        expected = copied_at_once(plain, phases)
+        producer = Producer(cut, phases)
+        while producer.whole_phase():
+            cut.run_randomly(chances)
+        assert cut.read(cut.counts) == expected
+
+
+class ReadsBetween:
+    """An observer of the copy. At its commits, the next batch is produced, or what is copied is read. A reader does not
+    look before the copy knows of the whole phase, and the next phase begins once all of it is read.
+    """
+
+    def __init__(self, project: KafkaProject, producer: Producer, chances: random.Random) -> None:
+        self._project = project
+        self._producer = producer
+        self._chances = chances
+        self.stop = threading.Event()
+
+    def begin(self) -> None:
+        self._producer.next_phase()
+        self._producer.next_batch()
+
+    def on(self, event: Event) -> None:
+        if not isinstance(event, EpochCommitted):
+            return
+        state, ends = self._project.state(), tuple(each.stable for each in self._project.kafka.offsets(NAME))
+        at = [state.tasks.last_commit(TaskKey(COPY, "flights", number)).positions for number in range(len(ends))]
+        copied = tuple(positions[RAW][0] for positions in at) == ends
+        if (copied or self._chances.random() < 0.5) and self._producer.next_batch():
+            return
+        if not self._producer.left and state.ends[RAW] == ends and self._chances.random() < 0.7:
+            self._project.run_reader(max_records=self._chances.choice([1, 3, WHOLE]))
+        if copied:
+            self._project.run_reader()
+            assert not self._project.lag()
+            if self._producer.next_phase():
+                self._producer.next_batch()
+            else:
+                self.stop.set()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_result_does_not_hang_on_when_the_reader_looks_while_the_copy_runs(seed: int) -> None:
+    chances = random.Random(seed)
+    phases = random_phases(chances)
+    with projects(chances.randrange(1, 4), chances.randrange(1, 4)) as (plain, watched):
+        expected = copied_at_once(plain, phases)
+        observer = ReadsBetween(watched, Producer(watched, phases), chances)
+        observer.begin()
+        (result,) = watched.attempt(
+            [watched.copy],
+            watched.settings(chances.choice([1, 2, 5, WHOLE]), chances.randrange(1, 4)),
+            KafkaCluster(chances.randrange(1, 3)),
+            observer,
+            stop=observer.stop,
+            until_caught_up=False,
+            held=lambda _: chances.random() < 0.3,
+        ).applications
+        assert result.error is None
+        assert watched.read(watched.counts) == expected
+
+
+class ProducesOnce:
+    """An observer that produces records after the first commit of a copy, and stops it after the second one."""
+
+    def __init__(self, project: KafkaProject) -> None:
+        self._project = project
+        self.commits = 0
+        self.stop = threading.Event()
+
+    def on(self, event: Event) -> None:
+        if isinstance(event, EpochCommitted):
+            self.commits += 1
+            if self.commits == 1:
+                self._project.produce(0, message("a", "1", 50))
+                self._project.produce(1, message("a", "2", 40))
+            else:
+                self.stop.set()
+
+    def holds(self, task: TaskKey) -> bool:
+        return self.commits > 0 and task.partition == 1
+
+
+def test_first_commit_after_a_pause_tells_how_far_all_partitions_go(tmp_path: Path) -> None:
+    """So a reader waits for the others, though their tasks have not committed yet."""
+    project = KafkaProject(tmp_path, partitions=2, ours=1)
+    project.produce(0, message("a", "0", 0))
+    observer = ProducesOnce(project)
+    project.attempt([project.copy], observer=observer, stop=observer.stop, held=observer.holds, until_caught_up=False)
+    assert project.state().ends == {RAW: (2, 1)}
+    assert project.run_reader().waiting == 2
+    project.run_copy()
+    project.run_reader()
+    assert [row[-1] for row in project.read(project.counts)[0]] == [0, 40, 50]
+
+
+class Outage:
+    """An observer under which the cluster falls silent after the first commit, until that is reported."""
+
+    def __init__(self, project: KafkaProject) -> None:
+        self._project = project
+        self.kinds: list[type[Event]] = []
+        self.stop = threading.Event()
+
+    def on(self, event: Event) -> None:
+        kafka = self._project.kafka
+        self.kinds.append(type(event))
+        if isinstance(event, EpochCommitted) and self.kinds.count(EpochCommitted) == 1:
+            kafka.silent = True
+            self._project.produce(0, (b"b", b"2", 2))
+        elif isinstance(event, EpochCommitted):
+            self.stop.set()
+        elif isinstance(event, ServiceUnavailable):
+            kafka.silent = False
+
+
+def test_lasting_run_waits_for_a_cluster_that_does_not_answer(tmp_path: Path) -> None:
+    project = KafkaProject(tmp_path)
+    project.produce(0, (b"a", b"1", 1))
+    outage = Outage(project)
+    options = {"observer": outage, "stop": outage.stop, "until_caught_up": False}
+    (result,) = project.attempt([project.copy], **options).applications
+    assert (result.status, result.records, result.error) == ("interrupted", 2, None)
+    seen = [kind for kind in outage.kinds if kind in (EpochCommitted, ServiceUnavailable, ServiceAvailable)]
+    assert seen == [EpochCommitted, ServiceUnavailable, ServiceAvailable, EpochCommitted]
+
+
+def test_run_until_caught_up_ends_with_the_outage(tmp_path: Path) -> None:
+    project = KafkaProject(tmp_path)
+    project.produce(0, (b"a", b"1", 1), (b"a", b"1", 2))
+    (result,) = project.attempt([project.copy], project.settings(max_records=1), observer=Outage(project)).applications
+    assert (result.status, result.records) == ("failed", 1)
+    assert "Kafka does not answer" in str(result.error)
