@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from ..compiler.model.project import TO_KAFKA
 from ..compiler.selectors import SelectorError
 from ..errors import HeadwaterError
 from ..runtime.changes.planning import StoreReset, read_again
 from ..runtime.ir.topology import Topology
+from ..runtime.kafka.worker import offsets_of
 from ..runtime.log.declared_topics import applications_of
 from ..runtime.log.log import Log
 from ..runtime.log.state import LogState
@@ -30,6 +32,17 @@ from .runs import check_not_rebuilding, check_not_running
 from .target import Part
 
 # Topologies that start again or resume elsewhere, and removal of what only the log has.
+
+
+class ProducedError(HeadwaterError):
+    """A move back of what writes to Kafka: Kafka's own position says that it has these records."""
+
+    def __init__(self, topic: str, records: int) -> None:
+        super().__init__(
+            f"Kafka has {records:,} of these records of {topic}, and its position says so: it gets none of them again",
+            f"to write all of {topic} again behind what is there, run with --full-refresh of {TO_KAFKA}; it names the "
+            "consumer group that has to be deleted first",
+        )
 
 
 class UnknownRemainsError(HeadwaterError):
@@ -106,9 +119,22 @@ class Removals(Part):
         """See `Project.plan_rewind`."""
         check_name("topology", topology)
         check_name("topic", topic)
-        log, application = self._target.log_to_read(), f"{self._files.name}-{self._selection.matching_one(topology)}"
+        name = self._selection.matching_one(topology)
+        log, application = self._target.log_to_read(), f"{self._files.name}-{name}"
         check_not_running(log, application)
-        return plan_rewind(log, application, topic, whence, partitions, fed_by=self._files.seeds, keep_state=keep_state)
+        planned = plan_rewind(
+            log,
+            application,
+            topic,
+            whence,
+            partitions,
+            fed_by=self._files.seeds,
+            keep_state=keep_state,
+            kafka=lambda: offsets_of(self._target.settings_to_read().kafka),
+        )
+        if planned.again and name == TO_KAFKA and self._target.settings_to_read().kafka:
+            raise ProducedError(topic, planned.again)
+        return planned
 
     def rewind(self, planned: Rewind) -> None:
         """See `Project.rewind`."""

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ..compiler.target_settings import with_pems
 from ..errors import HeadwaterError
 from ..private_files import write_text
 from ..runtime.cluster.spark.cluster import SparkCluster
@@ -57,7 +58,7 @@ class Runs(Part):
         check_engine(engine)
         self._target.log_to_read()  # before `topologies`, which may start Spark
         with self._spark.beginning():
-            settings = self._target.settings()
+            settings = with_pems(self._target.settings(), self._files.root)
             chosen = replace(settings, go_on=go_on, engine=engine or settings.engine)
             with recording_trace(trace, chosen, observer or Observers()) as (settings, traced_observer):
                 results = self._run(settings, traced_observer, until_caught_up, stop)

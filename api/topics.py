@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from ..compiler.model.project import FROM_KAFKA
 from ..compiler.outcomes import UnknownNameError
 from ..compiler.reading.source import without_notes
 from ..errors import HeadwaterError
@@ -97,7 +98,10 @@ class Topics(Part):
         if declared is None:
             raise self._files.unknown_topic(topic)
         if declared.writer is not None:
-            raise HeadwaterError(f"{topic} is written by {declared.writer}", "append to an external topic")
+            hint = "append to an external topic"
+            if declared.writer == self._files.checked.model.application(FROM_KAFKA):
+                hint = "write to the topic in Kafka; in a target without `kafka`, the topic is external"
+            raise HeadwaterError(f"{topic} is written by {declared.writer}", hint)
         log = self._target.log()
         check_writers(log, self._files.name, [declared])
         values = from_json if as_json else from_python
@@ -196,7 +200,7 @@ class Topics(Part):
         if name not in checked.topics:
             raise self._files.unknown_topic(name)
         topic = checked.topics[name]
-        if model is None or model.seed is None:
+        if model is None or model.seed is None or topic.writer is not None:
             written = f"it is written by {topic.writer}; " if topic.writer is not None else ""
             hint = f"{written}topics with a seed: {', '.join(self._selection.seeds()) or 'none'}"
             raise UnknownNameError("seed for the topic", name, hint)

@@ -74,10 +74,13 @@ class DrivenProject:
 
     @cached_property
     def graphs(self) -> dict[str, TopologyGraph]:
-        """The graphs of the project's topologies by name, each on its own. Raises InvalidProjectError."""
+        """The graphs of the project's topologies by name, each on its own, without those that copy from and to Kafka.
+
+        Raises InvalidProjectError.
+        """
         checked = self.files.typed
         self.files.require_valid()
-        return {graph.name: alone(graph) for graph in checked.topologies}
+        return {graph.name: alone(graph) for graph in checked.topologies if graph.name in checked.whole}
 
     def kept_on_spark(self, name: str) -> tuple[StepEngine, ...]:
         """The steps of a topology that only Spark can do."""

@@ -733,8 +733,8 @@ PLUGINS: dict[str, Code] = {
     "HW610": Code(
         "an extra that is not installed",
         "Rack-aware assignment needs OR-Tools, which has 87 MB. The store backend `rocksdb` needs rocksdict, the log "
-        "`object_store` needs obstore, and `lineage` of a target needs openlineage-python. They are not installed with "
-        "Headwater.",
+        "`object_store` needs obstore, `lineage` of a target needs openlineage-python, and `kafka` of a target needs "
+        "confluent-kafka. They are not installed with Headwater.",
         "Install the package in the message, for example with `pip install 'headwater[rocksdb]'`.",
     ),
     "HW611": Code(
@@ -804,6 +804,57 @@ STARTS: dict[str, Code] = {
     ),
 }
 
+# HW77x: Kafka
+KAFKA: dict[str, Code] = {
+    "HW770": Code(
+        "an unknown cluster of Kafka",
+        "`cluster` names one of the clusters under `kafka` of the target. It is needed where there are several.",
+        "Name one of the target's clusters.",
+    ),
+    "HW771": Code(
+        "a start of a topic that is written to Kafka",
+        "`start` is the position in Kafka where the copy of a topic begins. A topic that a flow writes is copied to "
+        "Kafka, from its first record.",
+        "Remove `start`.",
+    ),
+    "HW772": Code(
+        "security settings that do not fit",
+        "A sasl protocol logs in with a `mechanism`, and all but OAUTHBEARER need a `username` and a `password`. A "
+        "protocol with ssl encrypts, and may have certificates.",
+        "Choose the protocol for these settings, or the settings for this protocol.",
+    ),
+    "HW773": Code(
+        "a setting that Headwater decides",
+        "`client` has settings of librdkafka. Some of them decide whether each record is processed exactly once, so a "
+        "profile cannot change them. Others are set by another key of the cluster.",
+        "Remove it, or write the key in the message.",
+    ),
+    "HW774": Code(
+        "one topic of Kafka for two topics",
+        "Two topics of the project are one topic of a cluster. Records would be copied twice, records of two flows "
+        "would be mixed, or a topology would read what it has written itself.",
+        "Declare one topic, or name another topic of Kafka with `topic`.",
+    ),
+    "HW775": Code(
+        "a format that cannot hold the columns",
+        "A format has bytes for some types only, and some formats hold one column: a key of the format `string` is one "
+        "text.",
+        "Choose another format or other columns, as in the message.",
+    ),
+    "HW776": Code(
+        "a missing PEM file",
+        "`ca`, `certificate` and `key` of a cluster are paths of PEM files, relative to the project's folder, or their "
+        "texts. The file does not exist here.",
+        "Add the file, or fix the path. Until then no run can connect to the cluster.",
+        Severity.WARNING,
+    ),
+    "HW777": Code(
+        "windows of keys without windows",
+        "`windows` says how the window of a key is written. Only topics with `windowed: true` have such keys.",
+        "Remove `windows`, or declare the topic `windowed`.",
+    ),
+}
+
 # HW80x: tests of a project
 TESTS: dict[str, Code] = {
     "HW801": Code(
@@ -840,5 +891,16 @@ TESTS: dict[str, Code] = {
 }
 
 CODES: dict[str, Code] = (
-    FILES | JINJA | SCHEMA | REFERENCES | EXPRESSIONS | TOPOLOGY | PLUGINS | FAILING_RECORDS | RENAMES | STARTS | TESTS
+    FILES
+    | JINJA
+    | SCHEMA
+    | REFERENCES
+    | EXPRESSIONS
+    | TOPOLOGY
+    | PLUGINS
+    | FAILING_RECORDS
+    | RENAMES
+    | STARTS
+    | KAFKA
+    | TESTS
 )

@@ -10,7 +10,7 @@ from typing import TypeVar, cast
 from ..runtime.engine.operators.operator import Emit
 from ..runtime.environment import parse_duration
 from ..runtime.expressions.types import canonical, ddl
-from ..runtime.ir.topology import OnError, Store, StoreType
+from ..runtime.ir.topology import OnError, PluginRef, Store, StoreType
 from .diagnostics import Diagnostics
 from .reading.source import MappingNode, Node, ScalarNode, SequenceNode
 
@@ -113,10 +113,48 @@ class PluginUse:
 
 
 @dataclass(frozen=True)
+class KafkaModel:
+    """`kafka:` of a topic: what it is in Kafka.
+
+    `key`, `value`: the formats; None for the default. `windows`, `window_size`: how the windows of keys are written.
+    `start`: where its copy begins; None: at the first record.
+    """
+
+    word: ScalarNode
+    topic: ScalarNode | None = None
+    cluster: ScalarNode | None = None
+    key: PluginUse | None = None
+    value: PluginUse | None = None
+    windows: ScalarNode | None = None
+    window_size: ScalarNode | None = None
+    start: ScalarNode | None = None
+
+    @property
+    def key_format(self) -> PluginRef:
+        """The format of keys, with `windows` and `window_size` among its options."""
+        written = {"windows": self.windows, "window_size": self.window_size}
+        windows = {name: node.text for name, node in written.items() if node is not None}
+        plain = _format(self.key)
+        return replace(plain, options={**plain.options, **windows})
+
+    @property
+    def value_format(self) -> PluginRef:
+        """The format of values."""
+        return _format(self.value)
+
+
+def _format(use: PluginUse | None) -> PluginRef:
+    if use is None:
+        return PluginRef("json")
+    return PluginRef(use.name.text, {} if use.options is None else use.options.to_python())
+
+
+@dataclass(frozen=True)
 class TopicModel:
     """A topic declared in `topics/`. `readers`: the applications that read it.
 
-    `lost`: some of its columns could not be read, which was reported.
+    `kafka`: what it is in targets with Kafka; None: a topic of the log. `lost`: some of its columns could not be read,
+    which was reported.
     """
 
     name: ScalarNode
@@ -130,6 +168,7 @@ class TopicModel:
     seed: MappingNode | None = None
     on_error: OnError = "fail"
     readers: tuple[str, ...] = ()
+    kafka: KafkaModel | None = None
     lost: bool = False
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from ..runtime.builtin_plugins import REQUIRED
 from ..runtime.expressions.analyzer import Analyzer
 from ..runtime.ir.topology import Topic
+from .checks.kafka import check_formats, check_kafka
 from .checks.plugins import PluginCatalog, check_functions, check_packages, check_plugins
 from .checks.project import Checked, check_disabled, check_former_names, check_modules, check_project
 from .checks.target import check_folders, check_spark
@@ -32,6 +33,7 @@ from .reading.load import LoadedProject, load_project
 from .target_settings import absolute, settings_of
 from .topology.file_names import check_case_conflicts, check_lengths, is_case_sensitive
 from .topology.graph import TopologyGraph
+from .topology.kafka import graph_from_kafka, graph_to_kafka
 from .topology.sharing_checks import check_shared_stores
 from .topology.subtopologies import build_graph
 
@@ -59,9 +61,15 @@ class CheckedProject:
 
     @cached_property
     def topologies(self) -> tuple[TopologyGraph, ...]:
-        """The graphs of `whole`, built on first use."""
+        """The graphs of `whole`, built on first use; before and behind them those that copy topics from and to Kafka.
+
+        The latter are missing if the project has errors.
+        """
         topologies = self.model.topologies
-        return tuple(build_graph(self.model, topologies[name], checked) for name, checked in self.whole.items())
+        graphs = (build_graph(self.model, topologies[name], checked) for name, checked in self.whole.items())
+        if self.diagnostics.has_errors:
+            return tuple(graphs)
+        return (*graph_from_kafka(self.model, self.topics), *graphs, *graph_to_kafka(self.model, self.topics))
 
     def topology(self, name: str) -> TopologyGraph:
         """The graph of a topology. Raises KeyError if there is none."""
@@ -108,6 +116,7 @@ def compile_project(
     resolution = resolve(model, diagnostics)
     checked = check_project(model, resolution, checker, functions, diagnostics, udfs)
     check_former_names(model, diagnostics)
+    check_kafka(model, loaded, diagnostics)
     check_functions(model, root, diagnostics)
     failures = plugins.failures if plugins is not None else None
     check_disabled(loaded.project.get("plugins"), without_plugins, diagnostics)
@@ -116,6 +125,7 @@ def compile_project(
     check_packages(model, loaded.target, diagnostics, {} if use_plugins else REQUIRED)
     if plugins is not None and modules_valid:
         check_plugins(model, loaded.target, plugins, diagnostics)
+        check_formats(model, checked.topics, plugins, diagnostics)
     if analyzer is not None and keep_verdicts:
         cache.save()
     for name, topology in _whole(loaded, checked, diagnostics).items():

@@ -7,12 +7,13 @@ project.
 from __future__ import annotations
 
 from collections.abc import Mapping as AbstractMapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from .entries import named, scalars, text
+from .entries import TopicModel, named, scalars, text
 from .model.build import implicit_stores, letters_of
-from .model.project import ProjectModel, TopologyModel
+from .model.project import FROM_KAFKA, TO_KAFKA, ProjectModel, TopologyModel
 from .reading.load import Definition, LoadedProject
 from .reading.source import MappingNode
 
@@ -67,6 +68,8 @@ class Resources:
 def resources_of(loaded: LoadedProject, model: ProjectModel) -> Resources:
     """The resources of a project, which may have errors."""
     topologies = [_topology(document, model.topologies[document.name.text]) for document in loaded.topologies]
+    from_kafka, to_kafka = _copying(FROM_KAFKA, model.read_from_kafka), _copying(TO_KAFKA, model.written_to_kafka)
+    topologies = [*from_kafka, *topologies, *to_kafka]
     writers = {topic: topology.id for topology, outputs, _ in topologies for topic in outputs}
     declared = {definition.name.text: definition for definition in loaded.topics}
     topics = [
@@ -78,7 +81,7 @@ def resources_of(loaded: LoadedProject, model: ProjectModel) -> Resources:
             _text(definition.node),
             _tags(definition.node),
             (writers[name],) if name in writers else (),
-            seeded="seed" in definition.node,
+            seeded="seed" in definition.node and model.topics[name] not in model.read_from_kafka,
         )
         for name, definition in declared.items()
     ]
@@ -90,12 +93,32 @@ def resources_of(loaded: LoadedProject, model: ProjectModel) -> Resources:
     ]
     by_name = {topology.name: topology for topology, _, _ in topologies}
     topics += [
-        Resource("topic", name, by_name[letters.topology].file, None, parents=(by_name[letters.topology].id,))
+        Resource("topic", name, writer.file, None, parents=(writer.id,))
+        if (writer := by_name.get(letters.topology))
+        else Resource("topic", name, declared[letters.topic].file, None)
         for name, letters in letters_of(model).items()
         if name not in declared
     ]
     parts = [part for topology, _, inner in topologies for part in (topology, *inner)]
     return Resources({resource.id: resource for resource in (*topics, *parts)})
+
+
+def _copying(name: str, topics: Sequence[TopicModel]) -> list[tuple[Resource, list[str], list[Resource]]]:
+    """The topology that copies topics from Kafka or to Kafka, the topics it writes, and its parts; none without topics.
+
+    Its place is that of the first topic's `kafka:`.
+    """
+    words = [topic.kafka.word.position for topic in topics if topic.kafka is not None]
+    names = [topic.name.text for topic in topics]
+    if not words:
+        return []
+    if name == FROM_KAFKA:
+        description, parents, written = "Copies topics from Kafka.", [], names
+    else:
+        description, parents, written = "Copies topics to Kafka.", names, []
+    file, line = words[0].file, words[0].line
+    read = tuple(f"topic.{topic}" for topic in parents)
+    return [(Resource("topology", name, file, line, description, parents=read), written, [])]
 
 
 def _topology(document: Definition, model: TopologyModel) -> tuple[Resource, list[str], list[Resource]]:

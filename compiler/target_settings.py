@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..runtime.environment import parse_duration
-from ..runtime.ir.topology import PluginRef, Settings
+from ..runtime.environment import parse_duration, pem_text
+from ..runtime.ir.topology import KafkaCluster, PluginRef, Settings
 from .reading.files import DurationFromEnvironment, FromEnvironment
 from .reading.load import LoadedProject
 from .reading.source import without_notes
@@ -51,6 +51,7 @@ def settings_of(loaded: LoadedProject) -> Settings:
         racks={} if "script" in racks else racks,
         rack_script=racks.get("script", ""),
         client_tags=target.get("client_tags") or {},
+        kafka={name: _cluster(cluster) for name, cluster in (target.get("kafka") or {}).items()},
         lineage=without_notes(target.get("lineage") or {}),
         former_names=dict(_former_names(loaded)),
         engine=target.get("engine", defaults.engine),
@@ -102,6 +103,26 @@ def absolute(settings: Settings, root: Path) -> Settings:
     )
 
 
+def is_pem(text: str) -> bool:
+    """Whether a value of `PEMS` is the text itself."""
+    return text.lstrip().startswith("-----BEGIN")
+
+
+def with_pems(settings: Settings, root: Path) -> Settings:
+    """The settings of a run: with the texts of PEM files. Raises HeadwaterError for a file that cannot be read."""
+    clusters = {
+        name: replace(
+            cluster,
+            client={
+                setting: pem_text(root / value.path) if isinstance(value, PemFile) else value
+                for setting, value in cluster.client.items()
+            },
+        )
+        for name, cluster in settings.kafka.items()
+    }
+    return replace(settings, kafka=clusters)
+
+
 def _log(written: Any) -> PluginRef:
     """`embedded`, `{type: embedded, path: ...}`, or another plugin by `name` or `type` with `options`."""
     if isinstance(written, str):
@@ -111,6 +132,43 @@ def _log(written: Any) -> PluginRef:
         return PluginRef(name, dict(written.get("options") or {}))
     options = without_notes({key: value for key, value in written.items() if key != "type"})
     return PluginRef(name, {"path": DEFAULT_LOG} | options if name == "embedded" else options)
+
+
+SECURITY: Mapping[str, str] = {
+    "protocol": "security.protocol",
+    "mechanism": "sasl.mechanism",
+    "username": "sasl.username",
+    "password": "sasl.password",
+    "ca": "ssl.ca.pem",
+    "certificate": "ssl.certificate.pem",
+    "key": "ssl.key.pem",
+    "key_password": "ssl.key.password",
+}
+"""Keys under `security` of a Kafka cluster -> settings of librdkafka."""
+
+PEMS = frozenset({"ca", "certificate", "key"})
+"""Those with the path of a PEM file, or its text."""
+
+
+@dataclass(frozen=True)
+class PemFile:
+    """The path of a PEM file, relative to the project's root, in place of its text, which runs read: `with_pems`."""
+
+    path: str
+
+
+def _cluster(written: Mapping[str, Any]) -> KafkaCluster:
+    """A Kafka cluster, with its `security` as settings of librdkafka."""
+    security = written.get("security") or {}
+    client = {
+        setting: PemFile(security[key]) if key in PEMS and not is_pem(security[key]) else security[key]
+        for key, setting in SECURITY.items()
+        if key in security
+    }
+    if security.get("mechanism") == "OAUTHBEARER":
+        client["sasl.oauthbearer.method"] = "oidc"
+    client |= written.get("client") or {}
+    return KafkaCluster(written["bootstrap_servers"], client, written.get("prefix", ""))
 
 
 def _duration(text: str) -> int:

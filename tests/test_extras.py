@@ -49,7 +49,7 @@ def place_by_racks(shop: Path, assignor: str = "") -> None:
 
 WITHOUT_EXTRAS = """
 import json, os, sys
-sys.modules.update(dict.fromkeys(["obstore", "openlineage", "ortools", "rocksdict"]))
+sys.modules.update(dict.fromkeys(["confluent_kafka", "obstore", "openlineage", "ortools", "rocksdict"]))
 from click.testing import CliRunner
 from headwater.cli.main import main
 
@@ -148,6 +148,24 @@ def test_lineage_without_its_package_is_an_error_with_its_place_before_anything_
     read = without_extras("log", "ls", "--project-dir", str(shop))
     assert (read.returncode, read.stdout) == (0, "nothing was committed to the log yet\n"), read.stderr
     assert "HW610" not in CliRunner().invoke(main, ["parse", "--project-dir", str(shop)]).stderr
+
+
+def test_topic_in_kafka_is_an_error_with_the_place_of_the_clusters_and_what_to_install(
+    shop: Path, without_extras: Without
+) -> None:
+    path = shop / "profiles.yml"
+    clusters = r"\1kafka: {main: {bootstrap_servers: localhost:9092}}\n\1log:\n"
+    path.write_text(re.sub(r"( +)log:\n", clusters, path.read_text(), count=1))
+    no_topics = without_extras("parse", "--project-dir", str(shop))
+    topics = shop / "topics" / "orders.yml"
+    topics.write_text(topics.read_text().replace("    partitions: 2\n", "    partitions: 2\n    kafka: {}\n", 1))
+
+    done = without_extras("parse", "--project-dir", str(shop))
+
+    line = next(at for at, text in enumerate(path.read_text().splitlines(), 1) if "kafka:" in text)
+    assert f"profiles.yml:{line}:7: error HW610: `kafka` needs the package confluent-kafka" in done.stderr
+    assert "pip install 'headwater[kafka]'" in done.stderr
+    assert (no_topics.returncode, no_topics.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("assignor", ["balanced", "sticky"])

@@ -27,7 +27,6 @@ SMALL = {
     "compiler/ordering.py": "one algorithm, which no layer above owns",
     "runtime/cluster/spark/worker_daemon.py": "the module that Spark starts by name",
     "runtime/cluster/spark/worker.py": "all that a Python worker of Spark loads",
-    "runtime/engine/worker.py": "loaded by workers without the checks of `stage.py`",
 }
 
 

@@ -66,7 +66,7 @@ def command(
     project = options.warned_project()
     planned = project.plan_rewind(topology, topic, whence, partitions, keep_state=keep_state)
     _show(planned)
-    if not (planned.more or planned.skipped):
+    if not planned.is_needed:
         print_line(f"{planned.application} is there already: nothing to change")
         return
     if not confirmed(dry_run, yes, f"Move {planned.application} in {planned.topic}?"):

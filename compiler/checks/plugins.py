@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...plugins.errors import PluginImportError
 from ...plugins.manager import PluginManager
@@ -19,6 +19,9 @@ from ..reading.source import NOTES, MappingNode, Node, ScalarNode, SequenceNode
 from ..reading.violations import instead_of_log
 from ..target_settings import BUILTIN_LOGS
 
+if TYPE_CHECKING:
+    from ...runtime.serdes.serde import Serde
+
 # Names defined outside of the YAML: plugins with their options, and Python functions of the project.
 
 _WORDS = {
@@ -26,11 +29,12 @@ _WORDS = {
     "restore_strategy": "restore strategy",
     "store_backend": "store backend",
     "log": "log",
+    "serde": "format",
 }
 
 
 class PluginCatalog:
-    """The available plugins. Kinds: `assignor`, `restore_strategy`, `store_backend`, `log`.
+    """The available plugins. Kinds: `assignor`, `restore_strategy`, `store_backend`, `log`, `serde`.
 
     `manager` makes a PluginManager without the plugins passed to it. Plugins are imported by the first call of a
     method.
@@ -59,6 +63,11 @@ class PluginCatalog:
         """Whether a plugin's class has a method. For other factories the methods are unknown: True for backends."""
         factory = self._registry(kind)[name].load()
         return hasattr(factory, method) if isinstance(factory, type) else kind == "store_backend"
+
+    def serde(self, name: str, options: Mapping[str, Any]) -> Serde:
+        """A format of Kafka's records. Raises PluginError."""
+        serde: Serde = self._registry("serde").create(name, options)
+        return serde
 
     def has_rack_solver(self) -> bool:
         """Whether OR-Tools is installed."""
@@ -90,6 +99,7 @@ class PluginCatalog:
             "restore_listener": manager.restore_listeners,
             "store_backend": manager.store_backends,
             "log": manager.logs,
+            "serde": manager.serdes,
         }
 
     def _registry(self, kind: str) -> Registry:
@@ -130,7 +140,7 @@ def check_packages(
     diagnostics: Diagnostics,
     required: Mapping[tuple[str, str], Mapping[str, str]],
 ) -> None:
-    """Report missing packages for the profile's lineage and for plugins, without imports.
+    """Report missing packages for the profile's lineage, for topics in Kafka and for plugins, without imports.
 
     `required`: kind and name of a plugin -> the modules that it needs, with the arguments of `pip install`.
     """
@@ -138,10 +148,14 @@ def check_packages(
         packages = required.get((kind, use.name.text), {})
         missing = {module: package for module, package in packages.items() if not is_installed(module)}
         _report_packages(kind, use, missing, diagnostics)
-    lineage = [entry for entry in target.entries if entry.name == "lineage"] if target is not None else []
-    if lineage and not is_installed("openlineage"):
-        message = "`lineage` needs the package openlineage-python, which is not installed."
-        diagnostics.add("HW610", lineage[0].key.position, message, "Install it: pip install 'headwater[lineage]'.")
+    needed = {"lineage": ("openlineage", "openlineage-python", "lineage")}
+    if model.read_from_kafka or model.written_to_kafka:
+        needed["kafka"] = ("confluent_kafka", "confluent-kafka", "kafka")
+    for key, (module, package, extra) in needed.items():
+        if target is not None and key in target and not is_installed(module):
+            message = f"`{key}` needs the package {package}, which is not installed."
+            hint = f"Install it: pip install 'headwater[{extra}]'."
+            diagnostics.add("HW610", target.key_position(key), message, hint)
 
 
 def _report_packages(kind: str, use: PluginUse, missing: Mapping[str, str], diagnostics: Diagnostics) -> None:
@@ -194,6 +208,9 @@ def _uses(model: ProjectModel, target: MappingNode | None) -> Iterator[tuple[str
         for store in topology.stores.values():
             if store.backend is not None:
                 yield "store_backend", store.backend
+    for topic in model.topics.values():
+        formats = (topic.kafka.key, topic.kafka.value) if topic.kafka is not None else ()
+        yield from (("serde", use) for use in formats if use is not None)
     log = _log(target.get("log") if target is not None else None)
     if log is not None:
         yield "log", log

@@ -17,7 +17,7 @@ from ..diagnostics import Diagnostics, Position, did_you_mean
 from ..entries import TableModel, TopicModel, check_no_processors, declared_store
 from ..language.type_checker import TypeChecker
 from ..language.udfs import ProjectFunctions, Udfs, report_outside
-from ..model.project import ProjectModel, TopologyModel
+from ..model.project import FROM_KAFKA, ProjectModel, TopologyModel
 from ..model.resolve import Resolution
 from ..operations.base.context import Carried, CheckedTable, CheckedTopology, FlowContext, TopologyContext
 from ..operations.base.site import UNKNOWN, WINDOW_COLUMNS, Shape
@@ -82,6 +82,9 @@ class _ProjectCheck:
             for topic in flow.to
             if (name, flow.name.text) not in self.resolution.invalid_sinks
         }
+        writers |= dict.fromkeys(
+            (topic.name.text for topic in self.model.read_from_kafka), self.model.application(FROM_KAFKA)
+        )
         for name, topic in self.model.topics.items():
             self._check_topic(topic)
             self.topics[name] = declared_topic(topic, writers.get(name))
@@ -140,7 +143,8 @@ class _ProjectCheck:
         for name, letters in self.resolution.letters.items():
             source = self.topics.get(letters.topic)
             if name not in self.topics and source is not None:
-                application = self.contexts[letters.topology].application
+                exists = self.model.clusters or letters.topology in self.model.topologies
+                application = self.model.application(letters.topology) if exists else None
                 self.topics[name] = dead_letter_topic(name, source, application)
                 self.shapes[name] = Shape(key={}, value=dict(DEAD_LETTER_COLUMNS), partitions=source.partitions)
 

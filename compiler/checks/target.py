@@ -209,7 +209,7 @@ def check_starts(topology: TopologyModel, sources: Sources, diagnostics: Diagnos
             other = read.setdefault(name, flow)
             if _start(other) != _start(flow):
                 _report_other(name, flow, other, diagnostics)
-        if start is None or not _is_start(flow, diagnostics):
+        if start is None or not check_start(start, diagnostics):
             continue
         for kind, name in sources.get(flow.name.text) or ():
             if kind != "topic" or name in own:
@@ -222,14 +222,14 @@ def check_starts(topology: TopologyModel, sources: Sources, diagnostics: Diagnos
                 diagnostics.add("HW761", start.position, message, "Remove `start`, or give the table its own topic.")
 
 
-def _is_start(flow: FlowModel, diagnostics: Diagnostics) -> bool:
-    assert flow.start is not None
+def check_start(start: ScalarNode, diagnostics: Diagnostics) -> bool:
+    """Report a `start` that is no position in a topic. Returns whether it is one."""
     try:
-        parse_start(flow.start.text)
+        parse_start(start.text)
     except ValueError:
-        message = f"'{flow.start.text}' is not a position in a topic."
+        message = f"'{start.text}' is not a position in a topic."
         hint = 'Write `earliest`, `latest`, or a time since 1970 in quotes, such as `"2024-05-01T08:00:00Z"`.'
-        diagnostics.add("HW763", flow.start.position, message, hint)
+        diagnostics.add("HW763", start.position, message, hint)
         return False
     return True
 

@@ -12,7 +12,7 @@ from ...runtime.engine.sql_step import SqlStep
 from ...runtime.engine.steps import PythonStep, Step
 from ...runtime.environment import duration_text
 from ...runtime.ir.functions import PythonCode, Udf
-from ...runtime.ir.topology import GlobalTable, Store, Subtopology, Topic, Topology
+from ...runtime.ir.topology import GlobalTable, KafkaTopic, Store, Subtopology, Topic, Topology
 from ...runtime.ir.windows import JoinWindow, SessionWindow, SlidingWindow, Window
 from ..topology.graph import PythonStage, SubtopologyGraph, TopologyGraph
 from .literals import FUNCTIONS, WIDTH, Code, Constants, Expression, Items, Text, call, dict_of, literal, tuple_of
@@ -27,6 +27,7 @@ _POSITIONAL = {
     "AggregateSliding": 2,
     "AggregateWith": 3,
     "Call": 4,
+    "Decode": 3,
     "FinalResults": 2,
     "Flow": 2,
     "Process": 3,
@@ -38,7 +39,10 @@ _POSITIONAL = {
     "Subtopology": 2,
     "Table": 2,
     "Materialize": 2,
+    "KafkaCluster": 2,
+    "KafkaTopic": 2,
     "KeyBy": 2,
+    "Produce": 3,
     "StreamJoin": 4,
     "StreamTableJoin": 3,
     "TableTableJoin": 5,
@@ -110,6 +114,16 @@ class Declarations:
             else:
                 named[field.name] = expression
         return call(name, *plain, **named)
+
+    def declaration(self, declared: Any) -> Items:
+        """The call that declares a constant."""
+        if not isinstance(declared, Topic) or declared.kafka is None:
+            return self.call(declared)
+        self.classes.add("raw_topic")
+        kafka = declared.kafka
+        plain = [kafka.name] if kafka == KafkaTopic(kafka.name) else [kafka.name, kafka.cluster]
+        named = {} if declared.on_error == "fail" else {"on_error": Text(declared.on_error)}
+        return call("raw_topic", *map(Text, plain), **named)
 
     def location(self, at: str) -> Expression:
         """`file:line`, or the line alone for a location in the topology's file."""

@@ -5,13 +5,15 @@ The text is computed here; the template only inserts it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, assert_never
 
+from ...runtime.engine.operators.kafka import Produce
 from ...runtime.engine.operators.operator import Flow, Operator
 from ...runtime.engine.sql_step import SqlStep
 from ...runtime.engine.steps import Columns, PythonStep, after, edges_of
+from ...runtime.ir.topology import Topic
 from ..entries import columns_ddl
 from ..topology.engines import spark_reasons
 from ..topology.graph import PythonStage, SubtopologyGraph, TopologyGraph
@@ -89,7 +91,7 @@ def render_job(graph: TopologyGraph) -> str:
 
 def _constants(group: Sequence[Declared], constants: Constants, writer: Declarations) -> list[str]:
     by_name = {constants[declared]: declared for declared in group}
-    return [statement(f"{name} = ", writer.call(declared)) for name, declared in by_name.items()]
+    return [statement(f"{name} = ", writer.declaration(declared)) for name, declared in by_name.items()]
 
 
 def _function(graph: TopologyGraph, part: SubtopologyGraph, name: str, writer: Declarations) -> FunctionText:
@@ -111,10 +113,21 @@ def _function(graph: TopologyGraph, part: SubtopologyGraph, name: str, writer: D
 def _summary(part: SubtopologyGraph) -> str:
     """`4 tasks: flights -> hourly_delays.`, wrapped, with the stores below it."""
     tasks = f"{part.partitions} task{'s' if part.partitions != 1 else ''}"
-    read = ", ".join(topic.name for topic in part.sources)
-    written = ", ".join(topic.name for topic in part.sinks) or "nothing"
+    if any(topic.kafka for topic in part.sources):
+        tasks = "A task for each partition in Kafka"
+    read = ", ".join(_shown(topic) for topic in part.sources)
+    produced = [f"{node.kafka.name} in Kafka" for node in _operators(part) if isinstance(node, Produce)]
+    written = ", ".join([*produced, *map(_shown, part.sinks)]) or "nothing"
     stores = f"Stores: {', '.join(store.name for store in part.stores)}." if part.stores else ""
     return docstring(f"{tasks}: {read} -> {written}.", stores, indent=4)
+
+
+def _shown(topic: Topic) -> str:
+    return topic.name if topic.kafka is None else f"{topic.kafka.name} in Kafka"
+
+
+def _operators(part: SubtopologyGraph) -> Iterator[Operator | SqlStep]:
+    return (node for stage in part.stages if isinstance(stage, PythonStage) for node in stage.nodes)
 
 
 class _Stages:

@@ -259,7 +259,10 @@ class Constants:
             kind = type(declared)
             if (kind, declared.name) in self._names:
                 continue
-            base = _identifier(declared.name.removeprefix(prefix) if kind is Topic else declared.name).upper()
+            plain = declared.name.removeprefix(prefix) if kind is Topic else declared.name
+            if isinstance(declared, Topic) and declared.kafka is not None:
+                plain = f"{declared.kafka.name}_in_kafka"
+            base = _identifier(plain).upper()
             name = _free([base, f"{base}{_SUFFIXES[kind]}"], taken)
             taken.add(name)
             self._names[kind, declared.name] = name

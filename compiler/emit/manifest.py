@@ -53,7 +53,7 @@ def as_json(content: Mapping[str, Any]) -> str:
 
 
 def _topic(topic: Topic, resource: Resource | None, graph: TopologyGraph) -> dict[str, Any]:
-    kind = "repartition" if topic.name in graph.repartition_topics else "output"
+    kind = "repartition" if topic.name in graph.repartition_topics else "output" if topic.kafka is None else "kafka"
     at = {}
     if resource is not None and resource.line is not None:
         kind, at = "declared", {"at": f"{resource.file}:{resource.line}"}

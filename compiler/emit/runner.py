@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import PurePath
 
-from ...runtime.ir.topology import PluginRef, Settings
+from ...runtime.ir.topology import KafkaCluster, PluginRef, Settings
+from ..model.project import FROM_KAFKA, TO_KAFKA
 from ..reading.files import FromEnvironment, comes_from_environment
+from ..target_settings import PemFile
 from ..topology.graph import TopologyGraph
 from .calls import Declarations
 from .literals import Code, Constants, Expression, Text, call, dict_of, laid_out, literal, quoted, statement
 from .template import docstring, import_from, render, title
 
-_LOOKUPS = ("env_var", "whole_number", "duration")
-"""Functions of `headwater.runtime` for reading the environment in generated settings."""
+_LOOKUPS = ("env_var", "whole_number", "duration", "pem_text")
+"""Functions of `headwater.runtime` for reading the environment and files in generated settings."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +32,10 @@ class RunnerTemplate:
 def render_runner(graph: TopologyGraph, settings: Settings) -> str:
     """The text of `runner.py`. Relative paths in `settings` are relative to the project's root."""
     writer = Declarations(Constants(graph), graph.file)
+    if graph.name not in (FROM_KAFKA, TO_KAFKA):
+        settings = replace(settings, kafka={})  # only the copying applications connect to Kafka
     written = _settings(settings, writer)
-    looked_up = comes_from_environment(
-        [getattr(settings, field.name) for field in fields(settings)] + [settings.log.options]
-    )
+    looked_up = _is_looked_up(settings)
     settings_text = _function(written) if looked_up else statement("SETTINGS = ", written)
     functions = {name for name in _LOOKUPS if f"{name}(" in settings_text} if looked_up else set()
     template = RunnerTemplate(
@@ -47,6 +49,15 @@ def render_runner(graph: TopologyGraph, settings: Settings) -> str:
         imports=import_from("headwater.runtime", writer.classes | {"main", "topology_beside"} | functions),
     )
     return render("runner.py.j2", template)
+
+
+def _is_looked_up(settings: Settings) -> bool:
+    """Whether settings come from the environment, or from files."""
+    values = [getattr(settings, field.name) for field in fields(settings)] + [settings.log.options]
+    clusters = settings.kafka.values()
+    values += [value for cluster in clusters for value in (cluster.bootstrap_servers, cluster.client, cluster.prefix)]
+    has_files = any(isinstance(value, PemFile) for cluster in clusters for value in cluster.client.values())
+    return has_files or comes_from_environment(values)
 
 
 def _function(written: Expression) -> str:
@@ -64,6 +75,8 @@ def _settings(settings: Settings, writer: Declarations) -> Expression:
         instead["lineage"] = dict_of(lineage)
     if settings.rack_script:
         instead["rack_script"] = _path(settings.rack_script)
+    if settings.kafka:
+        instead["kafka"] = dict_of({name: _cluster(cluster, writer) for name, cluster in settings.kafka.items()})
     return writer.call(settings, **instead)
 
 
@@ -79,10 +92,26 @@ def _plugin(plugin: PluginRef, writer: Declarations) -> Expression:
     return call("PluginRef", Text(plugin.name), dict_of(options))
 
 
+def _cluster(cluster: KafkaCluster, writer: Declarations) -> Expression:
+    """The KafkaCluster. PEM files are read when the runner starts."""
+    client = {
+        setting: call("pem_text", Code(f"PROJECT / {_operand(value.path)}"))
+        if isinstance(value, PemFile)
+        else literal(value)
+        for setting, value in cluster.client.items()
+    }
+    return writer.call(cluster, **({"client": dict_of(client)} if client else {}))
+
+
+def _operand(path: str) -> str:
+    """A path as the operand of `/`."""
+    return f"({laid_out(literal(path))})" if isinstance(path, FromEnvironment) else quoted(path)
+
+
 def _path(path: str) -> Expression:
     """An expression for a path. A relative path is relative to the project's root."""
     if isinstance(path, FromEnvironment):
-        return Code(f"str(PROJECT / ({laid_out(literal(path))}))")
+        return Code(f"str(PROJECT / {_operand(path)})")
     if PurePath(path).is_absolute() or "://" in path:
         return Text(path)
     return Code(f"str(PROJECT / {quoted(PurePath(path).as_posix())})")

@@ -43,7 +43,7 @@ def _plain(value: Any) -> Any:
     if is_dataclass(value):
         named = {field.name: getattr(value, field.name) for field in fields(value) if field.name not in _IGNORED}
         # Only with a value, so that topologies without these fields keep the hash of earlier versions.
-        for name in ("dead_letter", "start", "step_policies", "was", "forgets", "expired", "ended", "asks_by"):
+        for name in ("dead_letter", "start", "step_policies", "was", "forgets", "expired", "ended", "asks_by", "kafka"):
             if not named.get(name, True):
                 del named[name]
         if policies := named.get("step_policies"):

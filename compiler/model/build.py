@@ -10,6 +10,7 @@ from ...runtime.ir.topology import Assignment, OnError
 from ..diagnostics import Diagnostics, Position
 from ..entries import (
     Columns,
+    KafkaModel,
     PluginUse,
     Reader,
     StoreModel,
@@ -37,9 +38,9 @@ from ..operations.suppress import SuppressStep
 from ..operations.to_table import ToTableStep
 from ..operations.window import WindowStep
 from ..reading.load import Definition, LoadedProject
-from ..reading.source import MappingNode, Node, ScalarNode, SequenceNode
+from ..reading.source import NOTES, MappingNode, Node, ScalarNode, SequenceNode
 from ..reading.validate import is_lost
-from .project import AssignmentModel, FlowModel, ProjectModel, TopologyModel
+from .project import FROM_KAFKA, TO_KAFKA, AssignmentModel, FlowModel, ProjectModel, TopologyModel
 
 # Builds the typed model from the trees of a project's files. Schema violations are already reported, so values of the
 # wrong shape are ignored.
@@ -53,14 +54,16 @@ def build_model(loaded: LoadedProject, diagnostics: Diagnostics) -> ProjectModel
     builder = _Builder(diagnostics)
     topologies = {topology.name.text: topology for topology in map(builder.topology, loaded.topologies)}
     sources = {f"{loaded.name}-{name}": _sources(topologies[name]) for name in sorted(topologies)}
-    topics = {
-        topic.name.text: replace(topic, readers=tuple(name for name in sources if topic.name.text in sources[name]))
-        for topic in map(builder.topic, loaded.topics)
-    }
+    topics = {topic.name.text: topic for topic in map(builder.topic, loaded.topics)}
     flows = (flow for topology in topologies.values() for flow in topology.flows.values())
     complete = loaded.complete and not any(flow.lost for flow in flows)
     complete = complete and not any("flows" in topology.lost for topology in topologies.values())
-    return ProjectModel(loaded.name, loaded.version, topics, topologies, complete)
+    clusters = tuple(mapping(loaded.target, "kafka") or ())
+    model = ProjectModel(loaded.name, loaded.version, topics, topologies, complete, clusters)
+    if model.written_to_kafka:
+        sources[model.application(TO_KAFKA)] = {topic.name.text for topic in model.written_to_kafka}
+    readers = {topic: tuple(sorted(name for name in sources if topic in sources[name])) for topic in topics}
+    return replace(model, topics={name: replace(topic, readers=readers[name]) for name, topic in topics.items()})
 
 
 def _sources(topology: TopologyModel) -> set[str]:
@@ -87,6 +90,7 @@ class _Builder:
             retention_ms=milliseconds(scalar(node, "retention")),
             seed=mapping(node, "seed"),
             on_error=_on_error(node) or "fail",
+            kafka=_kafka(node),
             lost=mapping(node, "value") is None or is_lost(node, "key", "topics", "topic"),
         )
 
@@ -189,6 +193,35 @@ def _to(node: MappingNode) -> tuple[tuple[ScalarNode, ...], ScalarNode | None, b
     topics = list(scalars(listed))
     lost = not isinstance(listed, SequenceNode) or len(topics) < len(listed.items) or route is None
     return tuple({topic.text: topic for topic in topics}.values()), route, lost
+
+
+def _kafka(topic: MappingNode) -> KafkaModel | None:
+    node = mapping(topic, "kafka")
+    if node is None:
+        return None
+    key = mapping(node, "key")
+    return KafkaModel(
+        next(entry.key for entry in topic.entries if entry.name == "kafka"),
+        scalar(node, "topic"),
+        scalar(node, "cluster"),
+        _format(node, "key"),
+        _format(node, "value"),
+        scalar(key, "windows"),
+        scalar(key, "window_size"),
+        scalar(node, "start"),
+    )
+
+
+def _format(node: MappingNode, side: str) -> PluginUse | None:
+    """A format, as its name alone or with options beside it: `{format: avro, subject: orders}`."""
+    written = node.get(side)
+    if not isinstance(written, MappingNode):
+        name = scalar(node, side)
+        return None if name is None else PluginUse(name)
+    name = scalar(written, "format")
+    others = {"format", *NOTES, *(("windows", "window_size") if side == "key" else ())}
+    options = tuple(entry for entry in written.entries if entry.name not in others)
+    return None if name is None else PluginUse(name, MappingNode(options, written.position))
 
 
 def _on_error(node: MappingNode) -> OnError | None:
@@ -350,12 +383,22 @@ class Letters:
 
 
 def letters_of(model: ProjectModel) -> dict[str, Letters]:
-    """The topics of dead letters of a project, by name."""
-    return {
-        dead_letter_name(name, topic): Letters(name, topic)
+    """The topics of dead letters of a project, by name.
+
+    Those of topics in Kafka exist in all targets, because flows may read them.
+    """
+    kept = [
+        Letters(name, topic)
         for name, topology in model.topologies.items()
         for topic in kept_topics(topology, model.topics)
-    }
+    ]
+    kept += [
+        Letters(copying, topic.name.text)
+        for copying, topics in ((FROM_KAFKA, model.external_in_kafka), (TO_KAFKA, model.output_in_kafka))
+        for topic in topics
+        if topic.on_error == "dead_letter"
+    ]
+    return {dead_letter_name(letters.topology, letters.topic): letters for letters in kept}
 
 
 def kept_topics(topology: TopologyModel, topics: Mapping[str, TopicModel]) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ Names, durations and missing values are as in `entries.py`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ...runtime.ir.topology import Assignment, OnError
@@ -79,12 +79,20 @@ class TopologyModel:
         return self.name.position.file
 
 
+FROM_KAFKA = "kafka"
+"""The topology of the application that copies topics from Kafka. No file declares it."""
+
+TO_KAFKA = "kafka-out"
+"""The topology of the application that copies topics to Kafka. No file declares it."""
+
+
 @dataclass(frozen=True)
 class ProjectModel:
     """The whole project.
 
     `complete`: all topics are known, including those written by flows. Otherwise a part that may name a topic could not
-    be read, which was reported.
+    be read, which was reported. `clusters`: the names of the target's Kafka clusters. Without one, topics with `kafka:`
+    are topics of the log only.
     """
 
     name: str
@@ -92,3 +100,37 @@ class ProjectModel:
     topics: Mapping[str, TopicModel] = field(default_factory=dict)
     topologies: Mapping[str, TopologyModel] = field(default_factory=dict)
     complete: bool = True
+    clusters: tuple[str, ...] = ()
+
+    def application(self, topology: str) -> str:
+        """The application of a topology."""
+        return f"{self.name}-{topology}"
+
+    @property
+    def external_in_kafka(self) -> tuple[TopicModel, ...]:
+        """The topics with `kafka:` that no flow writes, for any target."""
+        return tuple(topic for topic in self._in_kafka if topic.name.text not in self._written)
+
+    @property
+    def output_in_kafka(self) -> tuple[TopicModel, ...]:
+        """The topics with `kafka:` that a flow writes, for any target."""
+        return tuple(topic for topic in self._in_kafka if topic.name.text in self._written)
+
+    @property
+    def read_from_kafka(self) -> tuple[TopicModel, ...]:
+        """The topics that are copied from Kafka in this target."""
+        return self.external_in_kafka if self.clusters else ()
+
+    @property
+    def written_to_kafka(self) -> tuple[TopicModel, ...]:
+        """The topics that are copied to Kafka in this target."""
+        return self.output_in_kafka if self.clusters else ()
+
+    @property
+    def _in_kafka(self) -> Iterator[TopicModel]:
+        return (topic for topic in self.topics.values() if topic.kafka is not None)
+
+    @property
+    def _written(self) -> set[str]:
+        flows = (flow for topology in self.topologies.values() for flow in topology.flows.values())
+        return {topic.text for flow in flows for topic in flow.to}

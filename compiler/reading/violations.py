@@ -78,6 +78,8 @@ def instead_of_log(name: str) -> str | None:
     if name.lower() not in _OTHER_LOGS:
         return None
     hint = "Headwater has its own log: write `type: embedded` with a `path`."
+    if name.lower() in ("kafka", "redpanda"):
+        return f"{hint} Clusters of Kafka stand under `kafka` of the target."
     return f"{hint} A program appends the records of {name.capitalize()} with `Project.append`."
 
 

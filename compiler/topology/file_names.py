@@ -48,7 +48,8 @@ def check_lengths(
         if len(name) > MAX_BYTES:
             what = f"The name of the topic of dead letters of '{letters.topic}' has {len(name)} characters"
             hint = "Give the topic or the topology a shorter name."
-            _report(model.topologies[letters.topology].name, what, MAX_BYTES, hint, diagnostics)
+            owner = model.topologies.get(letters.topology) or model.topics[letters.topic]
+            _report(owner.name, what, MAX_BYTES, hint, diagnostics)
 
 
 def _check_own(topology: TopologyModel, graph: TopologyGraph, diagnostics: Diagnostics) -> None:

@@ -147,7 +147,7 @@ class _Build:
         return SubtopologyGraph(
             number=number,
             name=name,
-            function=_identifier(name),
+            function=identifier(name),
             partitions=max(self.declared.topics[source].partitions for source in sources),
             sources=tuple(self.declared.topics[source] for source in sources),
             sinks=tuple(self.declared.topics[sink] for sink in sinks),
@@ -186,7 +186,8 @@ class _Build:
         return name
 
 
-def _identifier(name: str) -> str:
+def identifier(name: str) -> str:
+    """The name of a subtopology as that of a Python function."""
     plain = re.sub(r"\W", "_", name)
     return f"{plain}_" if keyword.iskeyword(plain) or plain[:1].isdigit() else plain
 

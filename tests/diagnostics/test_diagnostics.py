@@ -19,6 +19,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from headwater import InvalidProjectError, Project
@@ -26,6 +27,7 @@ from headwater.compiler.codes import CODES
 from headwater.compiler.diagnostics import Diagnostics, as_text
 from headwater.compiler.pipeline import compile_project
 from headwater.runtime.expressions.analyzer import Rejection, Request, Verdict
+from headwater.runtime.serdes.serde import Direction, PayloadSpec, Problem, Serde
 
 HERE = Path(__file__).parent
 CASES = sorted(path.name for path in HERE.iterdir() if path.name.startswith("HW"))
@@ -49,6 +51,7 @@ class Plugins:
         if kind == "store_backend":
             return {"lmdb", "mine", "rocksdb"}
         names = {"assignor": {"balanced_count"}, "restore_strategy": {"changelog", "snapshot"}}
+        names["serde"] = {"json", "string"}
         return names.get(kind, {"embedded"})
 
     def options_schema(self, kind: str, name: str) -> Mapping[str, Any]:
@@ -67,8 +70,35 @@ class Plugins:
     def makes(self, kind: str, name: str, method: str) -> bool:
         return name in ("snapshot", "lmdb")
 
+    def serde(self, name: str, options: Mapping[str, Any]) -> Serde:
+        return _OneColumn() if name == "string" else _AllColumns()
+
     def has_rack_solver(self) -> bool:
         return False
+
+
+class _AllColumns:
+    """A format without problems."""
+
+    def check(self, spec: PayloadSpec, direction: Direction) -> Sequence[Problem]:
+        return []
+
+    def deserializer(self, spec: PayloadSpec) -> Any:
+        pytest.fail("the compiler reads no payloads")
+
+    def serializer(self, spec: PayloadSpec) -> Any:
+        pytest.fail("the compiler writes no payloads")
+
+
+class _OneColumn(_AllColumns):
+    """A format of one text."""
+
+    def check(self, spec: PayloadSpec, direction: Direction) -> Sequence[Problem]:
+        if len(spec.columns) > 1:
+            return [Problem(f"the format string holds one column, and this {spec.role} has {len(spec.columns)}")]
+        wrong = [name for name, kind in spec.columns.items() if not pa.types.is_string(kind)]
+        verb = "cannot write" if direction is Direction.WRITE else "cannot read"
+        return [Problem(f"the format string {verb} {spec.columns[name]}; convert it to string", name) for name in wrong]
 
 
 def diagnose(case: str, project: Path) -> tuple[Diagnostics, str]:

@@ -56,6 +56,7 @@ FAMILIES = (
     ("Renames", codes.RENAMES, "What `was` says: [renaming](changing.md#renaming)."),
     ("Tests", codes.TESTS, "What `headwater test` finds wrong in [the files of tests](testing.md)."),
     ("Starts", codes.STARTS, "Where a new reader begins: [start](language/index.md#where-a-new-reader-begins)."),
+    ("Kafka", codes.KAFKA, "Clusters of a target, and topics in [Kafka](kafka.md)."),
 )
 
 

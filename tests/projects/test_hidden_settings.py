@@ -48,6 +48,19 @@ COMMANDS = (
 )
 
 
+CLUSTER = {
+    "bootstrap_servers": "localhost:9092",
+    "security": {
+        "protocol": "sasl_ssl",
+        "mechanism": "PLAIN",
+        "username": "a",
+        "password": "b",
+        "certificate": "-----BEGIN CERTIFICATE-----",
+        "key": "-----BEGIN PRIVATE KEY-----",
+    },
+}
+
+
 def _target(place: Place, root: Path) -> dict[str, Any]:
     """A target that is valid without the setting, and that the setting fits into."""
     log: dict[str, Any] = {"type": "embedded", "path": ".headwater/log"}
@@ -58,7 +71,8 @@ def _target(place: Place, root: Path) -> dict[str, Any]:
     elif place[0] == "log" and len(place) == 2 and place[1] not in ("path", "description"):
         log = {"type": "object_store", "uri": f"file://{root}/bucket"}
     lineage = {"url": "http://127.0.0.1:1"} if place[0] == "lineage" and place[1] != "file" else {}
-    return {"log": log, "state_dir": ".headwater/state"} | ({"lineage": lineage} if lineage else {})
+    more = {"lineage": lineage} if lineage else {"kafka": {"free": dict(CLUSTER)}} if place[0] == "kafka" else {}
+    return {"log": log, "state_dir": ".headwater/state"} | more
 
 
 def _merged(one: Any, other: Any) -> Any:
@@ -100,6 +114,11 @@ def test_value_of_the_environment_is_in_no_message_and_in_no_file(
         shutil.copytree(shop, root)
         target = _merged(_target(place, root), with_value(place, form))
         (root / "profiles.yml").write_text(yaml.safe_dump({"shop": {"target": "local", "targets": {"local": target}}}))
+        if place[0] == "kafka":
+            topics = root / "topics" / "orders.yml"
+            topics.write_text(
+                topics.read_text().replace("    partitions: 2\n", "    partitions: 2\n    kafka: {}\n", 1)
+            )
         printed = {command: _run(command, root, marked) for command in COMMANDS}
 
         leaks += [(command, text) for command, text in printed.items() if any(each in text for each in SHOWN)]

@@ -73,6 +73,16 @@ def test_topic_of_dead_letters_that_would_be_too_long_is_refused(compiled: Compi
     assert only[1].startswith(f"The name of the topic of dead letters of '{name}' has {249 + 14} characters")
 
 
+def test_topic_of_dead_letters_of_a_copy_that_would_be_too_long_is_refused(compiled: Compile) -> None:
+    name = "c" * 249
+    topic = f"{name}: {{partitions: 1, value: {{url: string}}, on_error: dead_letter, kafka: {{}}}}\n"
+
+    (only,) = found(compiled(topic + TOPICS, flow(), parse=True))
+
+    assert only[0] == "HW039"
+    assert only[1].startswith(f"The name of the topic of dead letters of '{name}' has {249 + 18} characters")
+
+
 def test_application_and_changelog_that_would_be_too_long_are_refused(shop: Path) -> None:
     from headwater import Project
 

@@ -1,0 +1,101 @@
+"""Topology kafka of project shop 1.0.
+
+Copies topics from Kafka: those with `kafka:` that no flow writes.
+
+Made by `headwater compile` from topics/orders.yml: change that file, not this one.
+"""
+
+from headwater.runtime import (
+    Decode,
+    Pipe,
+    PluginRef,
+    Sink,
+    Source,
+    Topic,
+    Topology,
+    raw_topic,
+    subtopology,
+)
+
+FILE = "topics/orders.yml"
+
+ORDERS = Topic(
+    "orders",
+    partitions=4,
+    key="customer string",
+    value="product string, quantity int, ordered timestamp",
+    writer="shop-kafka",
+    on_error="dead_letter",
+    timestamp="ordered",
+)
+KAFKA_ORDERS_DEAD_LETTER = Topic(
+    "kafka_orders_dead_letter",
+    partitions=4,
+    key="",
+    value=(
+        "topic string, partition int, offset bigint, timestamp timestamp, key string, "
+        "value string, headers string, step string, error string"
+    ),
+    writer="shop-kafka",
+)
+PRODUCTS = Topic(
+    "products",
+    partitions=4,
+    key="product string",
+    value="name string, price decimal(10,2)",
+    writer="shop-kafka",
+    cleanup="compact",
+)
+OPS_ORDERS_V2_IN_KAFKA = raw_topic("ops.orders.v2", on_error="dead_letter")
+PRODUCTS_IN_KAFKA = raw_topic("products", "partners")
+
+
+@subtopology(0, "orders", file=FILE)
+def orders(rows: Pipe) -> Pipe:
+    """A task for each partition in Kafka: ops.orders.v2 in Kafka -> orders,
+    kafka_orders_dead_letter.
+    """
+    return rows.process(
+        Source(
+            OPS_ORDERS_V2_IN_KAFKA,
+            "orders",
+            dead_letter=KAFKA_ORDERS_DEAD_LETTER,
+            start="latest",
+            at=8,
+        ),
+        Decode(
+            "orders",
+            OPS_ORDERS_V2_IN_KAFKA,
+            ORDERS,
+            key=PluginRef("string"),
+            value=PluginRef("json"),
+            at=8,
+        ),
+        Sink("orders", ORDERS, at=8),
+    )
+
+
+@subtopology(1, "products", file=FILE)
+def products(rows: Pipe) -> Pipe:
+    """A task for each partition in Kafka: products in Kafka -> products."""
+    return rows.process(
+        Source(PRODUCTS_IN_KAFKA, "products", at=19),
+        Decode(
+            "products",
+            PRODUCTS_IN_KAFKA,
+            PRODUCTS,
+            key=PluginRef("json"),
+            value=PluginRef("json"),
+            at=19,
+        ),
+        Sink("products", PRODUCTS, at=19),
+    )
+
+
+TOPOLOGY = Topology(
+    project="shop",
+    name="kafka",
+    version="1.0",
+    content_hash="1a96dff39c9500e572eb262d74619133700a8a761ba5ef2a930bf5157aabff8a",
+    subtopologies=(orders, products),
+)
