@@ -253,14 +253,18 @@ def write_letters(
     writer: RecordWriter,
     unique: str = "",
 ) -> Iterator[Listed]:
-    """Write dead letters, topic by topic. `topics`: source -> its dead-letter topic. `unique`: suffix of file names."""
+    """Write dead letters, topic by topic. `topics`: source -> its dead-letter topic. `unique`: suffix of file names.
+
+    A raw topic of Kafka may have more partitions than its dead-letter topic: then letters of several are in one, each
+    in its own lane.
+    """
     name = epoch_file_name(plan.incarnation, plan.generation, plan.epoch, task, plan.attempt) + unique
     for source, topic in topics.items():
         mine = [each for each in letters if each.topic == source]
         if mine and topic is not None:
-            yield from writer.write(
-                plan.application, topic.name, name, letters_table(topic, mine), task.partition, task.partition
-            )
+            partition = task.partition % topic.partitions
+            table = letters_table(topic, mine)
+            yield from writer.write(plan.application, topic.name, name, table, partition, task.partition)
 
 
 def volume_of(letters: Iterable[Listed]) -> Volume:

@@ -95,7 +95,10 @@ DEAD_LETTER_VALUE = ", ".join(f"{column} {data_type}" for column, data_type in D
 
 
 def dead_letter_topic(name: str, source: Topic, writer: str | None) -> Topic:
-    """The topic for dead letters of `source`. A letter has the partition of its record in `source`."""
+    """The topic for dead letters of `source`. A letter has the partition of its record in `source`.
+
+    That of a topic in Kafka is `source` in the log; a letter has the partition of its record there, modulo ours.
+    """
     return Topic(name, source.partitions, "", DEAD_LETTER_VALUE, writer=writer)
 
 

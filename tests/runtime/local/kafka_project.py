@@ -16,7 +16,17 @@ from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.engine.operators.aggregations import Aggregate
 from headwater.runtime.engine.operators.kafka import Decode
 from headwater.runtime.engine.operators.topics import Sink, Source
-from headwater.runtime.ir.topology import Agg, PluginRef, Settings, Store, Topic, Topology, raw_topic
+from headwater.runtime.ir.topology import (
+    Agg,
+    OnError,
+    PluginRef,
+    Settings,
+    Store,
+    Topic,
+    Topology,
+    dead_letter_topic,
+    raw_topic,
+)
 from headwater.runtime.ir.windows import Window
 from headwater.runtime.log.state import LogState
 from headwater.runtime.progress.committed import Committed
@@ -37,15 +47,22 @@ def message(key: str, value: str, time: int, own: int = 0) -> Message:
 
 
 class KafkaProject:
-    """The project in a folder. `ours`: partitions of the copied topic. `start`: of the copy."""
+    """The project in a folder.
 
-    def __init__(self, path: Path, partitions: int = 2, ours: int = 2, start: str | None = None) -> None:
+    `ours`: partitions of the copied topic. `start`: of the copy. `on_error`: of its source.
+    """
+
+    def __init__(
+        self, path: Path, partitions: int = 2, ours: int = 2, start: str | None = None, on_error: OnError = "skip"
+    ) -> None:
         self.path = path
         self.kafka = CLUSTERS[str(path)] = MemoryKafka()
         self.kafka.create(NAME, partitions)
         self.log = LogWithKafka(str(path / "log"), str(path))
         self.start = start
+        self.on_error = on_error
         self.flights = Topic("flights", ours, "k string", "v string, at timestamp", writer=COPY, timestamp="at")
+        self.letters = dead_letter_topic("kafka_flights_dead_letter", self.flights, COPY)
         self.counts = Topic("counts", ours, "k string", "n bigint, f string, l string", True, READER)
         aggregates = (
             Agg("n", "count"),
@@ -65,19 +82,21 @@ class KafkaProject:
     @property
     def copy(self) -> Topology:
         """The copying application, as a run resolves it: with the partitions and the id that the topic has now."""
-        raw = raw_topic(NAME, on_error="skip")
+        raw = raw_topic(NAME, on_error=self.on_error)
         assert raw.kafka is not None
         there = self.kafka.topics[NAME]
         kafka = replace(raw.kafka, id=there.id)
         topic = replace(raw, partitions=len(there.partitions), kafka=kafka)
+        kept = self.letters if self.on_error == "dead_letter" else None
         nodes = (
-            Source(topic, "f", start=self.start),
+            Source(topic, "f", dead_letter=kept, start=self.start),
             Decode("f", topic, self.flights, PluginRef("string"), PluginRef("json")),
             Sink("f", self.flights),
         )
         subtopology = part("flights", topic.partitions, [(nodes, {}, {})]).subtopology
         starts = {} if self.start is None else {topic.name: self.start}
-        return Topology(PROJECT, "kafka", "1", "hash", (replace(subtopology, starts=starts),))
+        letters = {} if kept is None else {topic.name: kept}
+        return Topology(PROJECT, "kafka", "1", "hash", (replace(subtopology, starts=starts, dead_letters=letters),))
 
     @property
     def reader(self) -> Topology:

@@ -176,7 +176,14 @@ class MemoryKafka:
 def _row(message: Message) -> dict[str, Any]:
     key, value, timestamp = message
     kind = Kind.TOMBSTONE if value is None else Kind.VALUE
-    return {"key.key": key, "value.value": value, "_kind": kind, "_timestamp": timestamp, "_headers": None}
+    return {
+        "key.key": key,
+        "value.value": value,
+        "_kind": kind,
+        "_timestamp": timestamp,
+        "_order": timestamp,
+        "_headers": None,
+    }
 
 
 # Tasks that read it.

@@ -238,3 +238,14 @@ def test_run_until_caught_up_ends_with_the_outage(tmp_path: Path) -> None:
     (result,) = project.attempt([project.copy], project.settings(max_records=1), observer=Outage(project)).applications
     assert (result.status, result.records) == ("failed", 1)
     assert "Kafka does not answer" in str(result.error)
+
+
+def test_dead_letters_of_all_partitions_in_kafka_are_in_ours(tmp_path: Path) -> None:
+    project = KafkaProject(tmp_path, partitions=5, ours=2, on_error="dead_letter")
+    for partition in range(5):
+        project.produce(partition, message("a", str(partition), 10), (b"k", b"{", 20))
+
+    project.run_copy()
+
+    letters = [[letter[1] for letter in partition] for partition in project.read(project.letters)]
+    assert [sorted(partition) for partition in letters] == [[0, 2, 4], [1, 3]]
