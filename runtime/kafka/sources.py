@@ -32,17 +32,23 @@ class PartitionEnds:
         return self.stable < self.high
 
 
+@dataclass(frozen=True)
+class TopicOffsets:
+    """The offsets of all partitions of a topic. `id`: of the topic. One that is deleted and created again gets another
+    id.
+    """
+
+    id: str
+    partitions: tuple[PartitionEnds, ...]
+
+
 class KafkaOffsets(Protocol):
     """Answers of a Kafka cluster. Each call asks it, and raises a HeadwaterError if it does not answer, or has no such
     topic.
     """
 
-    def topic_id(self, topic: str) -> str:
-        """The id of a topic. A topic that is deleted and created again gets another one."""
-        ...
-
-    def offsets(self, topic: str) -> Sequence[PartitionEnds]:
-        """The offsets of all partitions of a topic."""
+    def offsets(self, topic: str) -> TopicOffsets:
+        """The id and the offsets of a topic."""
         ...
 
     def offsets_for_time(self, topic: str, time: int) -> Sequence[int]:
@@ -72,13 +78,10 @@ class ClusterOffsets:
 
         return KafkaAdmin(self._cluster)
 
-    def topic_id(self, topic: str) -> str:
-        """The id of a topic."""
-        return self._admin.topic(topic).id
-
-    def offsets(self, topic: str) -> Sequence[PartitionEnds]:
-        """The offsets of all partitions of a topic."""
-        return self._admin.ends([self._admin.topic(topic)])[topic]
+    def offsets(self, topic: str) -> TopicOffsets:
+        """The id and the offsets of a topic."""
+        known = self._admin.topic(topic)
+        return TopicOffsets(known.id, self._admin.ends([known])[topic])
 
     def offsets_for_time(self, topic: str, time: int) -> Sequence[int]:
         """See `KafkaAdmin.offsets_for_time`."""

@@ -6,7 +6,7 @@ A driver polls the offsets of its own raw topics. Everyone else reads the ends i
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -69,8 +69,8 @@ def resolved_topic(topic: Topic, clusters: Clusters) -> Topic:
 
 
 def _ask(clusters: Clusters, kafka: KafkaTopic) -> tuple[int, str]:
-    cluster = clusters[kafka.cluster]
-    return len(cluster.offsets(kafka.name)), cluster.topic_id(kafka.name)
+    there = clusters[kafka.cluster].offsets(kafka.name)
+    return len(there.partitions), there.id
 
 
 def as_committed(topology: Topology, state: LogState) -> Topology:
@@ -125,9 +125,6 @@ POLL_SECONDS = 0.02
 RETRY_SECONDS = 1.0
 """The time between two polls while a cluster does not answer."""
 
-CHECK_SECONDS = 1.0
-"""The least time between two checks of topic ids, unless an end has gone back."""
-
 _TOKEN = "kafka:"
 _UNKNOWN = 2**63
 
@@ -177,7 +174,7 @@ class KafkaEnds(RawEnds):
         self._clusters = clusters
         self._seconds = seconds
         self._offsets: dict[str, tuple[PartitionEnds, ...]] = {}
-        self._asked_at = self._checked_at = float("-inf")
+        self._asked_at = float("-inf")
         self._ends: Ends = {}
         self.lock = RLock()
         self.number = 0
@@ -200,13 +197,7 @@ class KafkaEnds(RawEnds):
         if not self._topics or now < self._asked_at + POLL_SECONDS:
             return
         try:
-            offsets = {
-                name: tuple(self._cluster(kafka).offsets(kafka.name)) for name, (_, kafka) in self._topics.items()
-            }
-            # After the offsets: if the topic is replaced in between, this finds the new one.
-            if now >= self._checked_at + CHECK_SECONDS or self._gone_back(offsets):
-                self._check_ids()
-                self._checked_at = now
+            offsets = {name: self._ask(kafka) for name, (_, kafka) in self._topics.items()}
         except UnavailableError as error:
             if self.outages is None or not self._offsets:
                 raise
@@ -269,19 +260,11 @@ class KafkaEnds(RawEnds):
     def _of(self, topic: str, partition: int) -> PartitionEnds:
         return self._offsets[topic][partition]
 
-    def _gone_back(self, offsets: Mapping[str, Sequence[PartitionEnds]]) -> bool:
-        return any(
-            len(offsets[name]) < len(before)
-            or any(
-                one.high < other.high or one.low < other.low for one, other in zip(offsets[name], before, strict=False)
-            )
-            for name, before in self._offsets.items()
-        )
-
-    def _check_ids(self) -> None:
-        for _, kafka in self._topics.values():
-            if kafka.id and (now := self._cluster(kafka).topic_id(kafka.name)) != kafka.id:
-                raise KafkaTopicReplacedError(kafka, now)
+    def _ask(self, kafka: KafkaTopic) -> tuple[PartitionEnds, ...]:
+        there = self._cluster(kafka).offsets(kafka.name)
+        if kafka.id and there.id != kafka.id:
+            raise KafkaTopicReplacedError(kafka, there.id)
+        return there.partitions
 
     def _cluster(self, kafka: KafkaTopic) -> KafkaOffsets:
         return self._clusters[kafka.cluster]

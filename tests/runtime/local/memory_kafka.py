@@ -23,7 +23,7 @@ from headwater.runtime.driver.cluster import EpochJob
 from headwater.runtime.engine.execution.kafka import Mirror
 from headwater.runtime.engine.worker import PlannedWorker
 from headwater.runtime.ir.topology import KafkaTopic, PluginRef, Subtopology
-from headwater.runtime.kafka.sources import PartitionEnds
+from headwater.runtime.kafka.sources import PartitionEnds, TopicOffsets
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.ranges import Columns, Fetched, LogRange, RangeReader
 from headwater.runtime.placing.place import Client
@@ -126,13 +126,12 @@ class MemoryKafka:
 
     # `KafkaOffsets`.
 
-    def topic_id(self, topic: str) -> str:
-        return self._topic(topic).id
-
-    def offsets(self, topic: str) -> Sequence[PartitionEnds]:
+    def offsets(self, topic: str) -> TopicOffsets:
         self.asked += 1
         self._answer()
-        return [PartitionEnds(each.low, each.stable, each.high) for each in self._topic(topic).partitions]
+        there = self._topic(topic)
+        ends = (PartitionEnds(each.low, each.stable, each.high) for each in there.partitions)
+        return TopicOffsets(there.id, tuple(ends))
 
     def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
         self.groups[group, topic] = dict(offsets)

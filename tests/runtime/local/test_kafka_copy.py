@@ -130,7 +130,7 @@ class ReadsBetween:
     def on(self, event: Event) -> None:
         if not isinstance(event, EpochCommitted):
             return
-        state, ends = self._project.state(), tuple(each.stable for each in self._project.kafka.offsets(NAME))
+        state, ends = self._project.state(), tuple(each.stable for each in self._project.kafka.offsets(NAME).partitions)
         at = [state.tasks.last_commit(TaskKey(COPY, "flights", number)).positions for number in range(len(ends))]
         copied = tuple(positions[RAW][0] for positions in at) == ends
         if (copied or self._chances.random() < 0.5) and self._producer.next_batch():
