@@ -6,8 +6,8 @@ BIN := $(VENV)/bin
 DEV := $(VENV)/.installed-dev
 DEMO := $(VENV)/.installed-demo
 CLASSES := $(VENV)/.spark-classes.jsa
-# Without Maven, tests that need a Kafka broker are skipped, but for those of CI.
-KAFKA := $(if $(shell command -v mvn),kafka-jars)
+# Without Maven or a registry, tests that need a Kafka broker are skipped, but for those of CI.
+FETCH_KAFKA := command -v mvn >/dev/null && $(BIN)/python tests/kafka/jars.py || true
 FLIGHTS := --project-dir projects/flights
 # Three processes for two cores, as one of them mostly waits: for disks, other processes, signals. They take a file after
 # the other, those first that take longest (`tests/conftest.py`).
@@ -31,10 +31,12 @@ demo: $(DEMO)  ## build the example project of flight delays and show its result
 kafka-jars: $(DEV)  ## fetch the Kafka broker that tests use, where it is not there yet (needs Java and Maven)
 	@$(BIN)/python tests/kafka/jars.py
 
-test: $(CLASSES) $(KAFKA)  ## run all tests but those of soak (needs Java)
+test: $(CLASSES)  ## run all tests but those of soak (needs Java)
+	@$(FETCH_KAFKA)
 	@$(PYTEST) -m 'not soak'
 
-soak: $(CLASSES) $(KAFKA)  ## run the tests that take many minutes (needs Java)
+soak: $(CLASSES)  ## run the tests that take many minutes (needs Java)
+	@$(FETCH_KAFKA)
 	@$(PYTEST) -m soak
 	@$(PYTEST) -m 'hypothesis and not soak' --hypothesis-profile soak
 
