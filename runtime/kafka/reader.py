@@ -44,11 +44,10 @@ their order, several may have one name; null if there are none.
 _PIECE = 1_000
 """Records of a piece. More at once are not faster."""
 
-_WAIT_SECONDS = 0.02
-"""For as many records as the range has offsets: the wait for those without a record, when all others are there."""
-
+_WAIT_SECONDS = 0.1
 _LOOK_SECONDS = 1.0
-_IDLE_CONSUMERS = 4
+_IDLE_CONSUMERS = 32
+"""Each has some threads, and asks its broker twice a second for new records."""
 
 _SETTINGS = {
     "isolation.level": "read_committed",
@@ -59,8 +58,10 @@ _SETTINGS = {
 }
 _DEFAULTS = {
     "check.crcs": True,
-    # Of each consumer: some are open at once, and the default is 64 MB.
-    "queued.max.messages.kbytes": 16_384,
+    # Of each consumer: many are open at once, and the default is 64 MB.
+    "queued.max.messages.kbytes": 4_096,
+    # After which a full queue is looked at again. The default, a second, leaves a small one empty most of the time.
+    "fetch.queue.backoff.ms": 10,
 }
 
 
@@ -194,22 +195,26 @@ class KafkaReader:
         )
 
     def _take(self, wanted: KafkaRange) -> _Stream:
-        """A stream for nobody else: the one that stands there, or any other."""
+        """The stream that stands at the start of a range, or a new one, for nobody else.
+
+        Never one that stands elsewhere: its broker may be waiting for new records there, and answers nothing meanwhile.
+        """
         with self._lock:
-            chosen = next((stream for stream in self._idle if stream.continues(wanted)), None)
-            if chosen is None and len(self._idle) == _IDLE_CONSUMERS:
-                chosen = self._idle[0]
-            if chosen is not None:
-                self._idle.remove(chosen)
-                return chosen
+            for stream in self._idle:
+                if stream.continues(wanted):
+                    self._idle.remove(stream)
+                    return stream
         return _Stream(self.cluster, self.cluster.prefix + self.group)
 
     def _give_back(self, stream: _Stream, usable: bool) -> None:
-        with self._lock:
-            if usable and len(self._idle) < _IDLE_CONSUMERS:
+        superfluous = stream
+        if usable:
+            with self._lock:
                 self._idle.append(stream)
-                return
-        stream.close()
+                if len(self._idle) <= _IDLE_CONSUMERS:
+                    return
+                superfluous = self._idle.pop(0)
+        superfluous.close()
 
     def close(self) -> None:
         """Close all consumers that are not reading. In a forked process nothing: they are its parent's."""
@@ -282,8 +287,12 @@ class _Stream:
         return messages
 
     def _receive(self, most: int) -> None:
-        assert self._place is not None
-        received = self._consumer.consume(most, _WAIT_SECONDS)
+        """Take what has come, or wait for the next: asked for several, the client would wait for all of them."""
+        received = self._consumer.consume(most, 0.0)
+        if not received:
+            if self._pass_holes():
+                return
+            received = self._consumer.consume(1, _WAIT_SECONDS)
         for message in received:
             error = message.error()
             if error is None:
@@ -296,9 +305,15 @@ class _Stream:
         if self._waiting:
             self._seen = max(self._seen, _offset(self._waiting[-1]) + 1)
         elif not received:
-            topic, _, partition = self._place
-            (place,) = self._consumer.position([TopicPartition(topic, partition)])
-            self._seen = max(self._seen, place.offset)
+            self._pass_holes()
+
+    def _pass_holes(self) -> bool:
+        """Whether the client has passed offsets without records."""
+        assert self._place is not None
+        topic, _, partition = self._place
+        (place,) = self._consumer.position([TopicPartition(topic, partition)])
+        before, self._seen = self._seen, max(self._seen, place.offset)
+        return self._seen > before
 
     def errors(self) -> list[KafkaError]:
         """The errors that have come, each once."""

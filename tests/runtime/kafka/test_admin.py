@@ -115,7 +115,7 @@ def test_offsets_of_another_group_wait_for_its_transaction(kafka: KafkaBroker, a
         put(writing, name, b"v")
         place = TopicPartition(name, 0, 7, "with the records")
         writing.send_offsets_to_transaction([place], member.consumer_group_metadata())
-        with pytest.raises(KafkaClusterError, match="unstable offsets"):
+        with pytest.raises(KafkaClusterError):
             KafkaAdmin(admin.cluster, patience=3).committed(name, admin.topic(name))
     # The transaction ends a moment after its producer has heard that it is committed.
     assert admin.committed(name, admin.topic(name)) == {0: Position(7, "with the records")}

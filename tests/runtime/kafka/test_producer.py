@@ -286,26 +286,24 @@ def test_broker_that_stops_in_the_midst_of_a_transaction_and_comes_back_has_the_
     with kafka_broker(tmp_path / "broker") as broker:
         admin, reader = KafkaAdmin(cluster_of(broker)), KafkaReader(cluster_of(broker), "reader")
         topic = broker.topic()
-        producer = TransactionalProducer(
-            KafkaCluster(broker.bootstrap, {"socket.timeout.ms": 2000}), "out", admin.topic(topic), patience=3
-        )
-        producer.write([batch(b"1")], {0: Position(1)})
+        cluster = KafkaCluster(broker.bootstrap, {"socket.timeout.ms": 2000})
+        producer = TransactionalProducer(cluster, "out", admin.topic(topic), patience=3)
 
+        def written(number: int, *batches: pa.RecordBatch) -> bool:
+            try:
+                producer.write(batches, {0: Position(number)})
+            except KafkaUnreachableError:
+                return False
+            return True
+
+        wait_until(lambda: written(1, batch(b"1")))
         try:
             stop = lambda: os.kill(broker.pid, signal.SIGSTOP)  # noqa: E731
             with pytest.raises(KafkaUnreachableError):
                 producer.write(Interrupted(stop, batch(b"2"), batch(b"3")), {0: Position(3)})
         finally:
             os.kill(broker.pid, signal.SIGCONT)
-
-        def written() -> bool:
-            try:
-                producer.write([batch(b"2"), batch(b"3")], {0: Position(3)})
-            except KafkaUnreachableError:
-                return False
-            return True
-
-        wait_until(written)
+        wait_until(lambda: written(3, batch(b"2"), batch(b"3")))
         assert [value for _, value in values(reader, range_of(admin, topic))] == [b"1", b"2", b"3"]
         producer.close()
         reader.close()
