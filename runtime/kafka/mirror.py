@@ -74,8 +74,8 @@ class OtherMirrorError(HeadwaterError):
         self.group = group
 
 
-class TransactionLostError(Exception):
-    """A transaction may not have been committed: `KafkaMirror.position` says how far Kafka is."""
+class TransactionLostError(HeadwaterError):
+    """Another producer has ended the transaction: `KafkaMirror.position` says how far Kafka is."""
 
 
 class KafkaMirror:
@@ -129,7 +129,7 @@ class KafkaMirror:
             self._opened().write([_batch(records)], {_PLACE: Position(self._end, said)})
         except KafkaProducerFencedError as error:
             self._producer = None
-            raise TransactionLostError from error
+            raise TransactionLostError(error.message, error.hint) from error
 
     def _opened(self) -> TransactionalProducer:
         topic = self._topic_now()

@@ -41,7 +41,9 @@ class Mirror(Protocol):
         ...
 
     def produce(self, records: Outgoing, positions: Mapping[int, int], /) -> None:
-        """Produce records and the task's new position in one transaction. Raises TransactionLostError."""
+        """Produce records and the task's new position in one transaction. Raises TransactionLostError: then `position`
+        says how far Kafka is.
+        """
         ...
 
 
@@ -156,7 +158,9 @@ def _produce(
     by_key = np.where(partitions < 0, epoch.partition % mirror.partitions, partitions)
     records = Outgoing(keys.payloads, values.payloads, by_key, rows.timestamp, rows.headers)
     new = _beyond(step, rows, epoch, there)
-    mirror.produce(records if len(new) == len(records) else records.take(new), positions)
+    # Never back: an epoch of another driver may have gone further in one lane, and less far in another one.
+    furthest = {lane: max(positions.get(lane, 0), there.get(lane, 0)) for lane in positions.keys() | there.keys()}
+    mirror.produce(records if len(new) == len(records) else records.take(new), furthest)
 
 
 def _beyond(step: Produce, rows: Rows, epoch: TaskEpoch, there: Mapping[int, int]) -> Int64s:

@@ -1,0 +1,77 @@
+"""What the tasks of an application write to a topic in Kafka is there once, whichever processes have tried."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from headwater.runtime.engine.execution.kafka import produce
+from headwater.runtime.engine.execution.node import TaskEpoch
+from headwater.runtime.engine.execution.order.origins import Origins
+from headwater.runtime.engine.execution.rows import Rows
+from headwater.runtime.engine.operators.kafka import Produce
+from headwater.runtime.ir.topology import KafkaTopic, PluginRef, Topic
+from headwater.runtime.kafka.admin import KafkaAdmin
+from headwater.runtime.kafka.mirror import KafkaMirror, Outgoing, TransactionLostError
+from headwater.runtime.kafka.reader import KafkaReader
+from headwater.runtime.kafka.worker import KafkaOfWorker
+from headwater.runtime.records.types import Kind
+from headwater.runtime.serdes.json import JsonSerde
+from headwater.tests.kafka.broker import KafkaBroker
+from headwater.tests.runtime.kafka.topics import TIME, cluster_of, range_of, values
+
+pytestmark = pytest.mark.kafka
+
+WORDS = Topic("words", 1, "word string", "n bigint", writer="p-words")
+JSON = PluginRef("json")
+
+Place = tuple[int, int]
+"""Lane and position of a record in `WORDS`."""
+
+
+def run_epoch(kafka: KafkaBroker, target: str, taken: Sequence[Place], positions: Mapping[int, int]) -> None:
+    """An epoch of a task that writes `WORDS` to Kafka. The value of each record says its place."""
+    numbers = np.arange(len(taken))
+    lanes, at = (np.array([place[side] for place in taken], np.int64) for side in (0, 1))
+    rows = Rows((numbers,), np.full(len(taken), Kind.VALUE, np.int8), numbers + TIME, numbers + TIME).with_columns(
+        {"word": pa.array(["k"] * len(taken))}, {"n": pa.array(lanes * 100 + at)}
+    )
+    origins = Origins(-1, rows.order, (("words", numbers, numbers),), lanes=((lanes, at),))
+    access = KafkaOfWorker("p-kafka-out", "one", {"main": cluster_of(kafka)}, lambda _: JsonSerde())
+    epoch = TaskEpoch(
+        0, 0, {}, None, None, origins=origins, task=target, kafka=access, positions={"words": dict(positions)}
+    )
+    produce(Produce("words", WORDS, KafkaTopic(target), JSON, JSON), {"words": rows}, epoch)
+
+
+def written(admin: KafkaAdmin, reader: KafkaReader, topic: str) -> list[bytes | None]:
+    return [value for _, value in values(reader, range_of(admin, topic))]
+
+
+def test_epoch_that_takes_lanes_in_another_order_writes_no_record_again(
+    kafka: KafkaBroker, admin: KafkaAdmin, reader: KafkaReader
+) -> None:
+    """A driver has ended before its commit. The next one finds more in one lane, so it takes less of the other."""
+    target = kafka.topic()
+    run_epoch(kafka, target, [(0, 0), (0, 1)], {0: 2, 1: 0})
+    run_epoch(kafka, target, [(1, 0), (0, 0)], {0: 1, 1: 1})
+    run_epoch(kafka, target, [(0, 1), (0, 2)], {0: 3, 1: 1})
+    assert written(admin, reader, target) == [b'{"n":%d}' % number for number in (0, 1, 100, 2)]
+
+
+def test_mirror_that_another_one_has_replaced_says_so(kafka: KafkaBroker) -> None:
+    target = kafka.topic()
+    first, second = (KafkaMirror(cluster_of(kafka), target, target, "one") for _ in range(2))
+    records = Outgoing(
+        pa.array([b"k"], pa.binary()), pa.array([b"v"], pa.binary()), np.zeros(1, np.int64), np.full(1, TIME)
+    )
+    assert (first.position(), second.position()) == ({}, {})
+    with pytest.raises(TransactionLostError, match=f"test-{target} belongs to another producer now") as failed:
+        first.produce(records, {0: 1})
+    assert "give each target another `prefix`" in str(failed.value)
+    assert first.position() == {}
+    first.produce(records, {0: 1})
+    assert first.position() == {0: 1}
