@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 
-from ...errors import HeadwaterError
+from ...errors import HeadwaterError, UnavailableError
 from ..ir.topology import Topology
 from ..kafka.sources import Clusters
 from ..log.commit.external_records import EXTERNAL_LANE
@@ -20,16 +20,20 @@ from .service_events import KafkaOffsetsFailed
 INTERVAL_SECONDS = 1.0
 """The least time between two commits of offsets."""
 
-Offsets = Mapping[tuple[str, str], Mapping[int, int]]
-"""(Cluster, topic in Kafka) -> partition -> position."""
+Place = tuple[str, str]
+"""Cluster, and topic in Kafka."""
+
+Offsets = Mapping[Place, Mapping[int, int]]
+"""Topic -> partition -> position."""
 
 
 class GroupOffsets(AbstractContextManager["GroupOffsets"]):
     """Commits an application's positions in raw topics to its consumer group, behind its own commits.
 
-    Nothing here reads them: they are for Kafka's tools. So they are committed in the background, and an error is only
-    reported, once. Used from the loop's thread as a context, whose end commits the last positions. `clusters`: of the
-    raw topics. `seconds`: a monotonic clock.
+    Nothing here reads them: they are for Kafka's tools. So they are committed in the background. An error of a topic is
+    only reported, once until its offsets can be committed again, and they are committed with the next try. Used from
+    the loop's thread as a context, whose end commits the last positions. `clusters`: of the raw topics. `seconds`: a
+    monotonic clock.
     """
 
     def __init__(
@@ -48,28 +52,24 @@ class GroupOffsets(AbstractContextManager["GroupOffsets"]):
         self._seconds = seconds
         self._pool = ThreadPoolExecutor(1, thread_name_prefix=f"{topology.application}-offsets")
         self._working: Future[None] | None = None
-        self._done: Offsets = {}
+        self._done: dict[Place, Mapping[int, int]] = {}
         self._due = float("-inf")
-        self._reported = False
+        self._failing: set[Place] = set()
 
     def advance(self) -> None:
         """Commit new positions, if the last commit is not too recent and is done."""
         if not self._parts or self._seconds() < self._due or (self._working is not None and not self._working.done()):
             return
         self._due = self._seconds() + INTERVAL_SECONDS
-        positions = self._positions()
-        if positions != self._done:
-            self._done = positions
-            self._working = self._pool.submit(self._commit, positions)
+        self._working = self._pool.submit(self._commit, self._positions())
 
     def __exit__(self, *_: object) -> None:
-        positions = self._positions() if self._parts else {}
-        if positions != self._done:
-            self._pool.submit(self._commit, positions)
+        if self._parts:
+            self._pool.submit(self._commit, self._positions())
         self._pool.shutdown()
 
     def _positions(self) -> Offsets:
-        positions: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)
+        positions: dict[Place, dict[int, int]] = defaultdict(dict)
         for part in self._parts:
             for topic in part.sources:
                 for partition in range(topic.partitions if topic.kafka is not None else 0):
@@ -80,11 +80,18 @@ class GroupOffsets(AbstractContextManager["GroupOffsets"]):
         return positions
 
     def _commit(self, positions: Offsets) -> None:
+        """Commit the positions that are new, in the thread of the pool. A cluster that does not answer is asked once."""
+        silent = set[str]()
         for (cluster, topic), offsets in positions.items():
+            if cluster in silent or self._done.get((cluster, topic)) == offsets:
+                continue
             try:
                 self._clusters[cluster].commit(self._application, topic, offsets)
-                self._reported = False
+                self._done[cluster, topic] = offsets
+                self._failing.discard((cluster, topic))
             except HeadwaterError as error:
-                if not self._reported:
-                    self._reported = True
+                if isinstance(error, UnavailableError):
+                    silent.add(cluster)
+                if (cluster, topic) not in self._failing:
+                    self._failing.add((cluster, topic))
                     self._observer.on(KafkaOffsetsFailed(self._application, topic, error.message))
