@@ -80,7 +80,7 @@ class GroupOffsets(AbstractContextManager["GroupOffsets"]):
         return positions
 
     def _commit(self, positions: Offsets) -> None:
-        """Commit the positions that are new, in the thread of the pool. A cluster that does not answer is asked once."""
+        """Commit the new positions, in the pool's thread. A cluster that does not answer is asked only once."""
         silent = set[str]()
         for (cluster, topic), offsets in positions.items():
             if cluster in silent or self._done.get((cluster, topic)) == offsets:
