@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaError, KafkaException
 
 from ..ir.topology import KafkaCluster
+from ..pinned_settings import PINNED_OF_KAFKA
 from .errors import KafkaClusterError, KafkaSettingError, error_of, refusal_of
 
 Answer = TypeVar("Answer")
@@ -22,24 +23,6 @@ _REFUSED_SECONDS = 2.0
 """The seconds after a refused login in which it may still succeed: with another broker, or after a broker's start."""
 
 _LOOK_SECONDS, _PAUSE_SECONDS = 0.1, 0.02
-
-OWN_SETTINGS = frozenset(
-    {
-        "bootstrap.servers",
-        "group.id",
-        "transactional.id",
-        "isolation.level",
-        "enable.idempotence",
-        "enable.auto.commit",
-        "enable.auto.offset.store",
-        "auto.offset.reset",
-        "enable.partition.eof",
-        "acks",
-        "request.required.acks",
-        "delivery.report.only.error",
-    }
-)
-"""Settings of librdkafka that exactly-once depends on, or that have a place of their own in the profile."""
 
 _DEFAULTS: Mapping[str, Any] = {
     "client.id": "headwater",
@@ -64,7 +47,7 @@ class Connections:
         Raises KafkaSettingError.
         """
         servers, given = self.cluster.bootstrap_servers, self.cluster.client
-        if own := sorted(OWN_SETTINGS.intersection(given)):
+        if own := sorted(PINNED_OF_KAFKA.intersection(given)):
             raise KafkaSettingError(servers, f"{', '.join(own)} cannot be set")
         merged = {**_DEFAULTS, **(defaults or {}), **given, **settings}
         try:

@@ -374,7 +374,7 @@ def _plan_in_kafka(
     assert source.kafka is not None
     replaced = source.kafka.id != used.kafka_id
     if replaced and len(partitions) < used.partitions:
-        why, hint = "it was created again in Kafka, so the positions in all partitions do", "leave out --partition"
+        why, hint = "it was created again in Kafka, so the positions in all partitions do", "omit --partition"
         raise NotReadError(application, f"some partitions of {topic}", why, hint)
     ends = KafkaEnds([source], clusters)
     ends.poll()
