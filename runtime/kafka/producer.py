@@ -63,6 +63,9 @@ _LOST_CAUSES = frozenset(
 )
 """Codes that another try would give again."""
 
+_PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
+"""Codes of records of a transaction that is aborted."""
+
 
 class TransactionalProducer:
     """The only writer of a name to a topic: whoever opens one of the same name fences the others. Not thread-safe.
@@ -182,8 +185,7 @@ class TransactionalProducer:
                 self._positions = {**before, **positions}
                 return
             except KafkaException as error:
-                cause = self._failed or error.args[0]
-                self._recover(error.args[0], cause)
+                cause = self._recover(error.args[0])
         assert cause is not None
         raise KafkaTransactionError(self.cluster.bootstrap_servers, self.name, text_of(cause))
 
@@ -232,30 +234,36 @@ class TransactionalProducer:
                     raise
                 time.sleep(_PAUSE_SECONDS)
 
-    def _recover(self, error: KafkaError, cause: KafkaError) -> None:
+    def _recover(self, error: KafkaError) -> KafkaError:
         """After a failed transaction, be ready for another try, or raise what another try would give again.
 
-        `error`: of the call that failed. `cause`: of the record that made it fail, or the same.
+        `error`: of the call that failed. Returns the cause, which may be the error of a record.
         """
-        if error.code() in FENCED or cause.code() in FENCED:
-            self.close()
-            raise KafkaProducerFencedError(
-                self.cluster.bootstrap_servers,
-                self.name,
-                f"{text_of(error)}; or a transaction took longer than transaction.timeout.ms",
-            )
         assert self._producer is not None
+        errors = [error]
+        self._producer.poll(0)  # for errors of records: the call may only say that something is wrong
         if error.fatal() or (error.retriable() and not error.txn_requires_abort()):
             self.close()  # whether it was committed is unknown: the next one asks
         else:
             try:
                 self._call(self._producer.abort_transaction)
-            except KafkaException:
+            except KafkaException as failure:
+                errors.append(failure.args[0])
                 self.close()
+        cause = self._failed or error
+        fenced = [found for found in (*errors, cause) if found.code() in FENCED]
+        if fenced:
+            self.close()
+            raise KafkaProducerFencedError(
+                self.cluster.bootstrap_servers,
+                self.name,
+                f"{text_of(fenced[0])}; or a transaction took longer than transaction.timeout.ms",
+            )
         if cause.code() in _LOST_CAUSES:
             raise self._error("writing records", cause)
         if error.retriable():
             raise self._error("writing records", error)
+        return cause
 
     def _error(self, request: str, error: KafkaError) -> KafkaClusterError:
         if error.code() in FENCED:
@@ -264,7 +272,7 @@ class TransactionalProducer:
 
     def _hear(self, error: KafkaError | None, _: Message) -> None:
         """Keep the first record's error."""
-        if error is not None and self._failed is None and error.code() != KafkaError._PURGE_QUEUE:
+        if error is not None and self._failed is None and error.code() not in _PURGED:
             self._failed = error
 
     def _check(self, batches: Sequence[pa.RecordBatch]) -> None:
