@@ -108,6 +108,8 @@ def _event_times(
 ) -> Int64s:
     """The time of each record in ms: that of the topic's timestamp column, or the record's own."""
     if topic.timestamp is None:
+        for row in np.flatnonzero(invalid_timestamps(rows.timestamp)).tolist():
+            errors.setdefault(row, f"its timestamp {timestamp_error(int(rows.timestamp[row]))}")
         return rows.timestamp
     column = times_of_column(values[topic.timestamp])
     missing = to_numpy(column.is_null())

@@ -249,3 +249,22 @@ def test_dead_letters_of_all_partitions_in_kafka_are_in_ours(tmp_path: Path) -> 
 
     letters = [[letter[1] for letter in partition] for partition in project.read(project.letters)]
     assert [sorted(partition) for partition in letters] == [[0, 2, 4], [1, 3]]
+
+
+def test_record_without_a_time_in_kafka_has_that_of_its_column(tmp_path: Path) -> None:
+    project = KafkaProject(tmp_path, ours=1, on_error="fail")
+    project.produce(0, message("a", "1", 10, own=-1))
+    project.run_copy()
+    assert [row[-1] for row in project.read(project.flights)[0]] == [10]
+
+
+def test_order_of_dead_letters_never_falls(tmp_path: Path) -> None:
+    """Their own times in Kafka, of which the first is the latest, count nowhere."""
+    project = KafkaProject(tmp_path, partitions=1, ours=1, on_error="dead_letter")
+    project.produce(0, (b"k", b"{", 5000), message("a", "1", 10), (b"k", b"{", 100))
+    project.run_copy(max_records=1)
+    (letters,) = [project.state().ranges(project.letters.name, 0)]
+    order = [
+        at for within in letters for fetched in project.log.read(within) for at in fetched.records["_order"].to_pylist()
+    ]
+    assert order == [-1, 10]

@@ -201,10 +201,10 @@ def read_task(
     task = PrefixMerge(feeds)
     runs, counts, full = _pull(task, len(feeds), plan.max_records, plan.max_bytes)
     chunks = [run.first(counts) for run in runs]
-    timestamps = np.empty(counts, np.int64)
+    timestamps = np.zeros(counts, np.int64)
     moving = np.full(counts, plan.stream_time)
     for reading, (chunk, places) in zip(readings, chunks, strict=True):
-        if chunk is not None:
+        if chunk is not None and reading.topic.kafka is None:  # a raw record has its time once it is decoded
             timestamps[places] = chunk.batch.column("_timestamp").to_numpy()
             if not inputs[reading.topic.name].responses:
                 moving[places] = np.where(invalid_timestamps(timestamps[places]), plan.stream_time, timestamps[places])
