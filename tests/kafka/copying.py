@@ -40,12 +40,13 @@ class Copying:
     on_error: Any = "fail"
     start: str | None = None
     key: str = "string"
+    machine: str = "machine"
 
     @property
     def settings(self) -> Settings:
         cluster = KafkaCluster(self.broker.bootstrap, prefix="t-")
         log = PluginRef("embedded", {"path": str(self.root / "log")})
-        return Settings(log, str(self.root / "state"), kafka={"main": cluster})
+        return Settings(log, str(self.root / self.machine), kafka={"main": cluster})
 
     @property
     def letters(self) -> Topic | None:
@@ -80,6 +81,12 @@ class Copying:
         settings = self.settings
         chosen = topologies or (self.incoming, self.outgoing)
         return run_topologies(chosen, settings, LocalCluster(), **{"until_caught_up": True, **options}).applications
+
+    @property
+    def commits(self) -> int:
+        """The number of commits of both applications."""
+        log = EmbeddedLog(self.root / "log")
+        return sum(log.commits(name).latest() for name in ("p-kafka", "p-kafka-out"))
 
     def copied(self) -> list[Record]:
         """The records of `words`, partition by partition."""
@@ -150,10 +157,11 @@ def read_all(broker: KafkaBroker, topic: str, partitions: int) -> list[list[Mess
 
 
 def main() -> None:
-    """Run both applications until the process is killed. Arguments: see `Copying`."""
-    bootstrap, root, source, target = sys.argv[1:]
+    """Run both applications until the process is killed, as on a machine of its own. Arguments: see `Copying`."""
+    bootstrap, root, source, target, machine = sys.argv[1:]
     broker = KafkaBroker(bootstrap, "", "", 0, "")
-    Copying(broker, Path(root), source, target).run(until_caught_up=False)
+    results = Copying(broker, Path(root), source, target, machine=machine).run(until_caught_up=False)
+    print(*(result.error for result in results), file=sys.stderr)
 
 
 if __name__ == "__main__":

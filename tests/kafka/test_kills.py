@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import random
@@ -9,7 +10,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -27,19 +27,29 @@ SOURCES, TARGETS, KEYS = 3, 3, 50
 
 
 class Feeding(threading.Thread):
-    """Produces numbers for each key, in transactions of which a third is aborted, until it is told to end."""
+    """Produces numbers for each key, in transactions of which a third is aborted, until it is told to end.
 
-    def __init__(self, broker: KafkaBroker, topic: str, seed: int) -> None:
+    After each five of them it waits for a commit in the log.
+    """
+
+    def __init__(self, copying: Copying, seed: int) -> None:
         super().__init__()
-        self._producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": topic})
-        self._topic = topic
+        self._copying = copying
+        self._topic = copying.source
+        settings = {"bootstrap.servers": copying.broker.bootstrap, "transactional.id": copying.source}
+        self._producer = Producer(settings)
         self._random = random.Random(seed)
         self.ended = threading.Event()
         self.committed: dict[str, int] = {}
 
     def run(self) -> None:
         self._producer.init_transactions()
-        while not self.ended.is_set():
+        for number in itertools.count():
+            if self.ended.is_set():
+                return
+            if number % 5 == 0:
+                before = self._copying.commits
+                wait_until(lambda before=before: self._copying.commits != before or self.ended.is_set())
             aborts, counts = self._random.random() < 1 / 3, dict(self.committed)
             self._producer.begin_transaction()
             for _ in range(self._random.randint(1, 200)):
@@ -53,12 +63,11 @@ class Feeding(threading.Thread):
             else:
                 self._producer.commit_transaction()
                 self.committed = counts
-            self.ended.wait(0.02)
 
 
-def started(copying: Copying) -> subprocess.Popen[bytes]:
+def started(copying: Copying, machine: str) -> subprocess.Popen[str]:
     program = [sys.executable, "-m", "headwater.tests.kafka.copying", copying.broker.bootstrap, copying.root]
-    return subprocess.Popen([*program, copying.source, copying.target])
+    return subprocess.Popen([*program, copying.source, copying.target, machine], stderr=subprocess.PIPE, text=True)
 
 
 @pytest.mark.parametrize(
@@ -68,13 +77,18 @@ def started(copying: Copying) -> subprocess.Popen[bytes]:
 def test_each_record_is_there_once_and_in_order(kafka: KafkaBroker, tmp_path: Path, kills: int, seed: int) -> None:
     chance = random.Random(seed)
     copying = Copying(kafka, tmp_path, kafka.topic(SOURCES), kafka.topic(TARGETS))
-    feeding = Feeding(kafka, copying.source, seed)
+    feeding = Feeding(copying, seed)
     feeding.start()
-    suspended: list[subprocess.Popen[bytes]] = []
+    suspended: list[subprocess.Popen[str]] = []
     try:
         for kill in range(kills):
-            process = started(copying)
-            time.sleep(chance.uniform(1, 4))
+            wanted = copying.commits + chance.randrange(1, 12)
+            process = started(copying, f"machine-{kill}")
+            wait_until(
+                lambda wanted=wanted: copying.commits >= wanted,
+                lambda process=process: process.poll() is None,
+                process.communicate,
+            )
             if kill % 5 == 1:  # it wakes up beside its successor
                 process.send_signal(signal.SIGSTOP)
                 suspended.append(process)
