@@ -16,7 +16,7 @@ PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo kafka-jars test soak check lint format bench bench-report
+.PHONY: help setup demo demo-kafka kafka-jars test soak check lint format bench bench-report
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -27,6 +27,10 @@ demo: $(DEMO)  ## build the example project of flight delays and show its result
 	@$(BIN)/headwater debug $(FLIGHTS) python java
 	@$(BIN)/headwater build $(FLIGHTS)
 	@$(BIN)/headwater read $(FLIGHTS) hourly_delays --limit 10
+
+demo-kafka: $(DEV)  ## run the example project of topics in Kafka, with a broker and Kafka's own tools
+	@$(FETCH_KAFKA)
+	@$(BIN)/python projects/kafka/demo.py
 
 kafka-jars: $(DEV)  ## fetch the Kafka broker that tests use, where it is not there yet (needs Java and Maven)
 	@$(BIN)/python tests/kafka/jars.py

@@ -11,6 +11,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -49,4 +50,7 @@ def fetch() -> None:
 
 
 if __name__ == "__main__":
-    fetch()
+    try:
+        fetch()
+    except (OSError, subprocess.CalledProcessError) as error:
+        sys.exit(f"the jars of a Kafka broker cannot be fetched: {error}")

@@ -25,7 +25,8 @@ def copied(name: str, into: Path) -> Path:
 def built(root: Path, max_records: int) -> Project:
     """The project, seeded and run until it has caught up, with at most so many records of a task in an epoch."""
     profiles = yaml.safe_load((root / "profiles.yml").read_text())
-    profiles[root.name]["targets"]["local"]["epoch"] = {"interval": "0ms", "max_records": max_records}
+    (profile,) = profiles.values()
+    profile["targets"]["local"]["epoch"] = {"interval": "0ms", "max_records": max_records}
     (root / "profiles.yml").write_text(yaml.safe_dump(profiles))
     project = Project(root)
     topologies = project._code.topologies()
