@@ -24,7 +24,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from ..ir.topology import KafkaCluster
-from .cluster import PATIENCE, Asking, Connections
+from .cluster import PATIENCE, Asking, Connections, once_a_process
 from .errors import KafkaTopicRecreatedError
 from .sources import PartitionEnds
 
@@ -196,6 +196,12 @@ class KafkaAdmin:
             [topic],
             _error_in,
         )
+
+
+@once_a_process
+def open_admin(cluster: KafkaCluster, patience: float) -> KafkaAdmin:
+    """The KafkaAdmin of this process for a cluster: tasks share its connections."""
+    return KafkaAdmin(cluster, patience)
 
 
 def _error_in(answer: ConsumerGroupTopicPartitions) -> KafkaError | None:

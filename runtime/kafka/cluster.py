@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
-from typing import Any, TypeVar
+from functools import cache, wraps
+from typing import Any, TypeVar, TypeVarTuple
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -15,6 +17,7 @@ from .errors import KafkaClusterError, KafkaSettingError, error_of, refusal_of
 
 Answer = TypeVar("Answer")
 Client = TypeVar("Client")
+Rest = TypeVarTuple("Rest")
 
 PATIENCE = 20.0
 """The seconds for which a request is repeated while no broker answers, so that short outages end no run."""
@@ -29,6 +32,25 @@ _DEFAULTS: Mapping[str, Any] = {
     # Nothing on standard error: what it would say of connections comes as errors.
     "log_level": 0,
 }
+
+
+def once_a_process(make: Callable[[KafkaCluster, *Rest], Answer]) -> Callable[[KafkaCluster, *Rest], Answer]:
+    """A function whose results stay open: one for each process, cluster and other arguments, which are hashable.
+
+    A forked process makes its own, as clients do not survive a fork. None is dropped: to destroy a client that another
+    process has opened would hang.
+    """
+
+    @cache
+    def made(_: int, servers: str, client: tuple[tuple[str, Any], ...], prefix: str, rest: tuple[*Rest]) -> Answer:
+        return make(KafkaCluster(servers, dict(client), prefix), *rest)
+
+    @wraps(make)
+    def opened(cluster: KafkaCluster, /, *rest: *Rest) -> Answer:
+        client = tuple(sorted(cluster.client.items()))
+        return made(os.getpid(), cluster.bootstrap_servers, client, cluster.prefix, rest)
+
+    return opened
 
 
 class Connections:

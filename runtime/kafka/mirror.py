@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,7 +15,8 @@ from ...errors import HeadwaterError
 from ..ir.topology import KafkaCluster
 from ..records.arrays import Int64s
 from ..records.headers import kafka_headers
-from .admin import KafkaAdmin, Position, TopicMetadata
+from .admin import Position, TopicMetadata, open_admin
+from .cluster import PATIENCE, once_a_process
 from .errors import KafkaProducerFencedError
 from .producer import PRODUCED, TransactionalProducer
 from .reader import HEADERS
@@ -93,7 +92,7 @@ class KafkaMirror:
         self._topic = topic
         self._name = name
         self._incarnation = incarnation
-        self._admin = KafkaAdmin(cluster)
+        self._admin = open_admin(cluster, PATIENCE)
         self._looked = float("-inf")
         self._there: TopicMetadata | None = None
         self._end = 0
@@ -163,20 +162,7 @@ def _batch(records: Outgoing) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=PRODUCED)
 
 
+@once_a_process
 def open_mirror(cluster: KafkaCluster, topic: str, name: str, incarnation: str) -> KafkaMirror:
-    """The mirror of this process with this name."""
-    settings = tuple(sorted(cluster.client.items()))
-    return _mirror(os.getpid(), cluster.bootstrap_servers, settings, cluster.prefix, topic, name, incarnation)
-
-
-@cache  # as many as this process has ever had tasks
-def _mirror(
-    process: int,  # noqa: ARG001
-    servers: str,
-    settings: tuple[tuple[str, Any], ...],
-    prefix: str,
-    topic: str,
-    name: str,
-    incarnation: str,
-) -> KafkaMirror:
-    return KafkaMirror(KafkaCluster(servers, dict(settings), prefix), topic, name, incarnation)
+    """The mirror of this process with this name. So there are as many as the process has ever had tasks."""
+    return KafkaMirror(cluster, topic, name, incarnation)

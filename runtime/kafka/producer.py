@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from ..ir.topology import KafkaCluster
-from .admin import KafkaAdmin, Position, TopicMetadata
+from .admin import KafkaAdmin, Position, TopicMetadata, open_admin
 from .cluster import PATIENCE, Connections
 from .errors import (
     FENCED,
@@ -83,9 +83,9 @@ class TransactionalProducer:
         self._producer: Producer | None = None
         self._failed: KafkaError | None = None
 
-    @cached_property
+    @property
     def _admin(self) -> KafkaAdmin:
-        return KafkaAdmin(self.cluster, self._patience)
+        return open_admin(self.cluster, self._patience)
 
     @cached_property
     def _connections(self) -> Connections:

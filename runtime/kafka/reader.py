@@ -9,7 +9,6 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,9 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from ..ir.topology import KafkaCluster
-from .admin import KafkaAdmin
-from .cluster import Connections
+from .admin import KafkaAdmin, open_admin
+from .cluster import PATIENCE as ADMIN_PATIENCE
+from .cluster import Connections, once_a_process
 from .errors import MISSING, KafkaOffsetBeyondEndError, KafkaRecordsRemovedError, KafkaStalledError
 
 PATIENCE = 60.0
@@ -104,9 +104,9 @@ class KafkaReader:
         """Without connections: another process makes its own."""
         return type(self), (self.cluster, self.group, self._patience)
 
-    @cached_property
+    @property
     def _admin(self) -> KafkaAdmin:
-        return KafkaAdmin(self.cluster)
+        return open_admin(self.cluster, ADMIN_PATIENCE)
 
     def read(self, wanted: KafkaRange) -> Iterator[pa.RecordBatch]:
         """The records of a range, in pieces with the columns of `RECORDS`. Reads lazily.
@@ -225,21 +225,10 @@ class KafkaReader:
                 stream.close()
 
 
+@once_a_process
 def open_reader(cluster: KafkaCluster, group: str) -> KafkaReader:
     """The reader of this process for a cluster and group, which closes its consumers when the process ends."""
-    settings = tuple(sorted(cluster.client.items()))
-    return _reader(os.getpid(), cluster.bootstrap_servers, settings, cluster.prefix, group)
-
-
-@cache  # none is dropped: to destroy a consumer that another process has opened would hang
-def _reader(
-    process: int,  # noqa: ARG001
-    servers: str,
-    settings: tuple[tuple[str, Any], ...],
-    prefix: str,
-    group: str,
-) -> KafkaReader:
-    reader = KafkaReader(KafkaCluster(servers, dict(settings), prefix), group)
+    reader = KafkaReader(cluster, group)
     atexit.register(reader.close)
     return reader
 

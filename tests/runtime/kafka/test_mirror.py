@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,7 @@ from headwater.runtime.engine.execution.rows import Rows
 from headwater.runtime.engine.operators.kafka import Produce
 from headwater.runtime.ir.topology import KafkaTopic, PluginRef, Topic
 from headwater.runtime.kafka.admin import KafkaAdmin
-from headwater.runtime.kafka.mirror import KafkaMirror, Outgoing, TransactionLostError
+from headwater.runtime.kafka.mirror import KafkaMirror, Outgoing, TransactionLostError, open_mirror
 from headwater.runtime.kafka.reader import KafkaReader
 from headwater.runtime.kafka.worker import KafkaOfWorker
 from headwater.runtime.records.types import Kind
@@ -75,3 +76,16 @@ def test_mirror_that_another_one_has_replaced_says_so(kafka: KafkaBroker) -> Non
     assert first.position() == {}
     first.produce(records, {0: 1})
     assert first.position() == {0: 1}
+
+
+def clients() -> int:
+    """The clients of librdkafka in this process: each has a thread of this name."""
+    return [path.read_text() for path in Path("/proc/self/task").glob("*/comm")].count("rdk:main\n")
+
+
+def test_mirrors_of_a_process_have_one_client_each_and_one_together(kafka: KafkaBroker) -> None:
+    target = kafka.topic()
+    before = clients()
+    mirrors = [open_mirror(cluster_of(kafka, client_id=target), target, f"{target}-{task}", "one") for task in range(4)]
+    assert [mirror.position() for mirror in mirrors] == [{}] * 4
+    assert clients() - before == 5
