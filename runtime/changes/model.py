@@ -73,7 +73,10 @@ class Way:
 
 @dataclass(frozen=True)
 class ReadAgain:
-    """Records that the next run reads a second time. `start`: partition -> first offset. `bytes`: of their files."""
+    """Records that the next run reads a second time. `start`: partition -> first offset. `bytes`: of their files.
+
+    Of a topic in Kafka (`kafka:main:x`), `records` counts offsets, and the run asks Kafka which of these it still has.
+    """
 
     topic: str
     start: Mapping[int, int]

@@ -161,6 +161,9 @@ def from_the_first(topology: Topology, committed: Committed) -> tuple[ReadAgain,
 
 def _whole(committed: Committed, topic: Topic) -> ReadAgain:
     state = committed.of(topic)
+    if topic.kafka is not None and topic.name not in committed.kafka:  # nobody has asked Kafka what it still has
+        ends = {partition: state.end(topic.name, partition) for partition in range(topic.partitions)}
+        return ReadAgain(topic.name, dict.fromkeys(ends, 0), sum(ends.values()), 0)
     start: dict[int, int] = {}
     records = size = 0
     fed = committed.writer(topic).topics.get(topic.name)  # the declaration may have other partitions

@@ -93,7 +93,7 @@ class RecordError(HeadwaterError):
         super().__init__(
             "\n".join(lines),
             "nothing of this task's epoch is committed; fix the step or the data and run again; "
-            f"`headwater read {first.topic} --from {first.offset} --format json` shows all of the record; {way_on}",
+            f"`{_showing(first)}` shows all of the record; {way_on}",
         )
         self.task = task
         self.records = tuple(records)
@@ -104,6 +104,15 @@ class RecordError(HeadwaterError):
     def first(self) -> FailedRecord:
         """The first of the records."""
         return self.records[0]
+
+
+def _showing(record: FailedRecord) -> str:
+    """The command that shows a record, also one that is in Kafka only (`kafka:main:x`)."""
+    if record.topic.startswith("kafka:"):
+        topic = record.topic.split(":", 2)[2]
+        where = f"--topic {topic} --partition {record.partition} --offset {record.offset}"
+        return f"kafka-console-consumer {where} --max-messages 1"
+    return f"headwater read {record.topic} --from {record.offset} --format json"
 
 
 class RecordErrors(HeadwaterError):

@@ -66,6 +66,8 @@ def test_record_that_is_not_as_declared_stops_its_task_and_names_its_place(copyi
     (result,) = copying.run(copying.incoming)
     assert result.status == "failed"
     assert f"record kafka:main:{copying.source}[1]@1 cannot be processed: its value is no json" in str(result.error)
+    shown = f"kafka-console-consumer --topic {copying.source} --partition 1 --offset 1 --max-messages 1"
+    assert f"`{shown}` shows all of the record" in str(getattr(result.raised, "hint", ""))
     assert [record.value for record in copying.copied()] == [{"n": 4}]
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from headwater.runtime.changes.model import IncompatibleStateError
+from headwater.runtime.changes.model import IncompatibleStateError, Verdict
+from headwater.runtime.changes.planning import Planned, plan_on
 from headwater.runtime.driver.events import EpochCommitted, Event
 from headwater.runtime.driver.results import ApplicationResult
 from headwater.runtime.driver.service_events import KafkaPartitionsAdded
+from headwater.runtime.log.placed_log import PlacedLog
 from headwater.runtime.progress.kafka_ends import KafkaTopicReplacedError
 from headwater.runtime.progress.positions import RawRecordsMissingError
 from headwater.runtime.progress.rewinding import (
@@ -25,6 +28,7 @@ from headwater.runtime.progress.rewinding import (
     rewind,
 )
 from headwater.tests.runtime.local.kafka_project import COPY, NAME, RAW, READER, KafkaProject, message
+from headwater.tests.runtime.local.local_application import PROJECT
 
 
 @pytest.fixture
@@ -230,3 +234,15 @@ def test_move_back_counts_twice_in_stores_of_readers_so_it_is_refused(project: K
         planned(project, EARLIEST)
     assert caught.value.stores == ((READER, "counted"),)
     assert moved(project, EARLIEST, keep_state=True).again == 10
+
+
+def test_plan_of_another_copy_does_not_say_what_kafka_lacks_as_only_a_run_asks(project: KafkaProject) -> None:
+    project.flights = replace(project.flights, value="v string, at timestamp, w string")
+    planned = Planned(PROJECT, project.path, [project.copy], {COPY})
+    (plan,) = plan_on(PlacedLog(project.log), "log", planned).applications
+    assert {change.verdict for change in plan.changes} == {Verdict.REPLACE}
+    (again,) = (read for change in plan.changes for read in change.reads_again)
+    assert (again.topic, again.start, again.records) == (RAW, {0: 0, 1: 0}, 10)
+    project.kafka.delete_records(NAME, 1, 3)
+    (result,) = project.attempt([project.copy]).applications
+    assert "3 of its records are not there any more" in str(result.error)
