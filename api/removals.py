@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ..compiler.model.project import TO_KAFKA
 from ..compiler.selectors import SelectorError
+from ..compiler.target_settings import with_pems
 from ..errors import HeadwaterError
 from ..runtime.changes.planning import StoreReset, read_again
 from ..runtime.ir.topology import Topology
@@ -122,6 +123,7 @@ class Removals(Part):
         name = self._selection.matching_one(topology)
         log, application = self._target.log_to_read(), f"{self._files.name}-{name}"
         check_not_running(log, application)
+        settings = self._target.settings_to_read()
         planned = plan_rewind(
             log,
             application,
@@ -130,9 +132,9 @@ class Removals(Part):
             partitions,
             fed_by=self._files.seeds,
             keep_state=keep_state,
-            kafka=lambda: offsets_of(self._target.settings_to_read().kafka),
+            kafka=lambda: offsets_of(with_pems(settings, self._files.root).kafka),
         )
-        if planned.again and name == TO_KAFKA and self._target.settings_to_read().kafka:
+        if planned.again and name == TO_KAFKA and settings.kafka:
             raise ProducedError(topic, planned.again)
         return planned
 
