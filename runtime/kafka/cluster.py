@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from ..ir.topology import KafkaCluster
 from ..pinned_settings import PINNED_OF_KAFKA
-from .errors import KafkaClusterError, KafkaSettingError, error_of, refusal_of
+from .errors import PASSING, KafkaClusterError, KafkaSettingError, error_of, refusal_of
 
 Answer = TypeVar("Answer")
 Client = TypeVar("Client")
@@ -104,22 +104,6 @@ class Connections:
         return error_of(self.cluster.bootstrap_servers, request, error, topic, self._error)
 
 
-_PASSING = frozenset(
-    {
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.NOT_COORDINATOR,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError.NOT_LEADER_FOR_PARTITION,
-        KafkaError.UNSTABLE_OFFSET_COMMIT,
-        KafkaError._NOENT,
-    }
-)
-"""Codes of a broker that starts or changes its role, and of transactions that are about to end. The client repeats the
-requests of producers and consumers itself, but not those of an admin client.
-"""
-
-
 class Asking:
     """Requests of an admin client: their answers, or the error that the client tells of its connections.
 
@@ -150,7 +134,7 @@ class Asking:
             if not failures:
                 self._connections.answered()
                 return answers
-            lasting = [failure for failure in failures if failure[0].code() not in _PASSING]
+            lasting = [failure for failure in failures if failure[0].code() not in PASSING]
             if lasting or time.monotonic() >= until:
                 error, topic = (lasting or failures)[0]
                 raise self._connections.error(request, error, topic)

@@ -233,7 +233,27 @@ _LOGIN = frozenset(
     }
 )
 _TLS = frozenset({KafkaError._SSL})
-_SILENT = frozenset(
+PASSING = frozenset(
+    {
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError.UNSTABLE_OFFSET_COMMIT,
+        KafkaError._NOENT,
+    }
+)
+"""Codes of a broker that starts or changes its role, and of transactions that are about to end. The client repeats the
+requests of producers and consumers itself, but not those of an admin client.
+"""
+
+_SILENT = (PASSING - {KafkaError.UNSTABLE_OFFSET_COMMIT}) | frozenset(
     {
         KafkaError._TRANSPORT,
         KafkaError._ALL_BROKERS_DOWN,
@@ -244,10 +264,6 @@ _SILENT = frozenset(
         KafkaError.REQUEST_TIMED_OUT,
         KafkaError.NETWORK_EXCEPTION,
         KafkaError.BROKER_NOT_AVAILABLE,
-        KafkaError.COORDINATOR_NOT_AVAILABLE,
-        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-        KafkaError.LEADER_NOT_AVAILABLE,
-        KafkaError._NOENT,
     }
 )
 MISSING = frozenset(

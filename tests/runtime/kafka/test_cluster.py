@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from concurrent.futures import Future
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AclOperation, ResourceType
 
+from headwater.errors import UnavailableError
 from headwater.runtime.ir.topology import KafkaCluster
 from headwater.runtime.kafka.admin import KafkaAdmin
+from headwater.runtime.kafka.cluster import Asking, Connections
 from headwater.runtime.kafka.errors import (
     KafkaDeniedError,
     KafkaLoginError,
@@ -31,6 +35,28 @@ def test_broker_that_does_not_answer_is_named_with_the_cause() -> None:
     assert f"Kafka at {NOBODY}: no broker answers" in str(caught.value)
     assert "Connection refused" in str(caught.value)
     assert "`bootstrap_servers`" in caught.value.hint
+
+
+@pytest.mark.parametrize("code", [KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError.NOT_LEADER_FOR_PARTITION])
+def test_question_to_a_broker_that_starts_is_repeated_and_then_an_outage(code: int) -> None:
+    answers = [KafkaException(KafkaError(code)), None]
+
+    def ask() -> list[Future[str]]:
+        future: Future[str] = Future()
+        if (error := answers[0] if len(answers) == 1 else answers.pop(0)) is not None:
+            future.set_exception(error)
+        else:
+            future.set_result("yes")
+        return [future]
+
+    def asked(patience: float) -> list[str]:
+        asking = Asking(Connections(KafkaCluster(NOBODY)), lambda _: None, patience)
+        return asking.answers("reading offsets", ask, ["t"])
+
+    assert asked(60) == ["yes"]
+    answers[:] = [KafkaException(KafkaError(code))]
+    with pytest.raises(UnavailableError):
+        asked(0)
 
 
 def test_unknown_host_is_named() -> None:
