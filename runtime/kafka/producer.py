@@ -294,8 +294,11 @@ class TransactionalProducer:
             first += len(batch)
 
     def close(self) -> None:
-        """End the producer, and abort its open transaction: it would hide what comes behind it."""
-        producer, self._producer = self._producer, None
+        """End the producer, and abort its open transaction: it would hide what comes behind it.
+
+        Its positions are unknown from here on: another producer may move them, and the last transaction may have.
+        """
+        producer, self._producer, self._positions = self._producer, None, None
         if producer is not None:
             try:
                 producer.abort_transaction(_STEP_SECONDS)

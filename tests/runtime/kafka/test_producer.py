@@ -29,6 +29,7 @@ from headwater.tests.kafka.broker import KafkaBroker, kafka_broker
 from headwater.tests.runtime.kafka.topics import (
     TIME,
     allow_only,
+    allowing_only,
     cluster_of,
     range_of,
     read,
@@ -278,6 +279,26 @@ def test_wrong_password_and_missing_rights_are_told(kafka: KafkaBroker, admin: K
         denied.write([batch(b"1")], {0: Position(1)})
     denied.close()
     assert admin.ends([topic])[topic.name][0].high == 0
+
+
+def test_positions_that_could_not_be_read_are_read_before_anything_is_written(
+    kafka: KafkaBroker, admin: KafkaAdmin, opened: Open
+) -> None:
+    """The outcome of a transaction is unknown, and the first try to learn it fails."""
+    topic = admin.topic(kafka.topic())
+    name = f"out-{topic.name}"
+    producer = TransactionalProducer(secured_cluster(kafka, "stranger"), name, topic)
+    assert producer.positions == {}
+    producer.close()
+    opened(topic.name).write([batch(b"1")], {0: Position(1)})
+    with (
+        allowing_only(kafka, ResourceType.GROUP, f"test-{name}", AclOperation.DESCRIBE_CONFIGS),
+        pytest.raises(KafkaDeniedError),
+    ):
+        producer.write([batch(b"1")], {0: Position(1)})
+
+    assert producer.positions == {0: Position(1)}
+    producer.close()
 
 
 def test_broker_that_stops_in_the_midst_of_a_transaction_and_comes_back_has_the_records_once(

@@ -8,7 +8,14 @@ from typing import Any
 
 import pyarrow as pa
 from confluent_kafka import Producer
-from confluent_kafka.admin import AclBinding, AclOperation, AclPermissionType, ResourcePatternType, ResourceType
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from headwater.runtime.ir.topology import KafkaCluster
 from headwater.runtime.kafka.admin import KafkaAdmin
@@ -93,6 +100,17 @@ def recreate(kafka: KafkaBroker, name: str) -> None:
     kafka.admin.delete_topics([name])[name].result()
     wait_until(lambda: name not in kafka.admin.list_topics().topics)
     kafka.topic(name=name)
+
+
+@contextmanager
+def allowing_only(kafka: KafkaBroker, resource: ResourceType, name: str, operation: AclOperation) -> Iterator[None]:
+    """As `allow_only`, for a while."""
+    allow_only(kafka, resource, name, operation)
+    yield
+    everybodys = AclBindingFilter(
+        resource, name, ResourcePatternType.LITERAL, None, None, AclOperation.ANY, AclPermissionType.ANY
+    )
+    kafka.admin.delete_acls([everybodys])[everybodys].result()
 
 
 def allow_only(kafka: KafkaBroker, resource: ResourceType, name: str, operation: AclOperation) -> None:
