@@ -72,8 +72,8 @@ class KafkaDeniedError(KafkaClusterError):
         super().__init__(
             servers,
             f"{request} is not allowed: {cause}",
-            "allow it: Read and Describe for topics that are read, Write and Describe for those that are written, Read "
-            "for the consumer group, Write and Describe for the transactional id",
+            "allow it: Read and Describe for topics that are read, Write, Read, Describe and DescribeConfigs for those "
+            "that are written, Read for the consumer group, Write and Describe for the transactional id",
         )
 
 
