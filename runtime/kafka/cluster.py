@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -29,8 +30,9 @@ _LOOK_SECONDS, _PAUSE_SECONDS = 0.1, 0.02
 
 _DEFAULTS: Mapping[str, Any] = {
     "client.id": "headwater",
-    # Nothing on standard error: what it would say of connections comes as errors.
+    # Nothing on standard error: what it would say of connections comes as errors. It says fatal errors at any level.
     "log_level": 0,
+    "logger": logging.Logger("librdkafka", logging.CRITICAL + 1),
 }
 
 

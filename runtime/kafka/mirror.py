@@ -64,8 +64,8 @@ class OtherMirrorError(HeadwaterError):
 
     def __init__(self, topic: str, group: str) -> None:
         super().__init__(
-            f"records of {topic} in Kafka were written by an application that has started again since, or by one with "
-            "another log: records that are written now would follow them",
+            f"records of {topic} in Kafka were written before a full refresh of the application, or from another log: "
+            "records that are written now would follow them",
             f"to let them follow, delete the consumer groups of its tasks, such as {group} (kafka-consumer-groups "
             "--delete); "
             "or write to another topic, or give each target another `prefix`",

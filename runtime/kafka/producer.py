@@ -241,7 +241,10 @@ class TransactionalProducer:
         """
         assert self._producer is not None
         errors = [error]
-        self._producer.poll(0)  # for errors of records: the call may only say that something is wrong
+        try:
+            self._producer.poll(0)  # for errors of records: the call may only say that something is wrong
+        except KafkaException as failure:  # a fatal error, which every poll raises
+            errors.append(failure.args[0])
         if error.fatal() or (error.retriable() and not error.txn_requires_abort()):
             self.close()  # whether it was committed is unknown: the next one asks
         else:

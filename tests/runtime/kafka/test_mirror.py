@@ -16,12 +16,13 @@ from headwater.runtime.engine.execution.rows import Rows
 from headwater.runtime.engine.operators.kafka import Produce
 from headwater.runtime.ir.topology import KafkaTopic, PluginRef, Topic
 from headwater.runtime.kafka.admin import KafkaAdmin
-from headwater.runtime.kafka.mirror import KafkaMirror, Outgoing, TransactionLostError, open_mirror
+from headwater.runtime.kafka.mirror import KafkaMirror, OtherMirrorError, Outgoing, TransactionLostError, open_mirror
 from headwater.runtime.kafka.reader import KafkaReader
 from headwater.runtime.kafka.worker import KafkaOfWorker
 from headwater.runtime.records.types import Kind
 from headwater.runtime.serdes.json import JsonSerde
 from headwater.tests.kafka.broker import KafkaBroker
+from headwater.tests.kafka.copying import read_all
 from headwater.tests.runtime.kafka.topics import TIME, cluster_of, range_of, values
 
 pytestmark = pytest.mark.kafka
@@ -89,3 +90,40 @@ def test_mirrors_of_a_process_have_one_client_each_and_one_together(kafka: Kafka
     mirrors = [open_mirror(cluster_of(kafka, client_id=target), target, f"{target}-{task}", "one") for task in range(4)]
     assert [mirror.position() for mirror in mirrors] == [{}] * 4
     assert clients() - before == 5
+
+
+PARTITIONS = 2
+
+
+def outgoing(first: int, count: int) -> Outgoing:
+    """Records whose values count from `first`."""
+    numbers = np.arange(first, first + count)
+    values = pa.array([str(number).encode() for number in numbers], pa.binary())
+    return Outgoing(values, values, numbers % PARTITIONS, np.full(count, 1000))
+
+
+def test_mirrors_of_one_task_in_two_processes_take_over_from_each_other(kafka: KafkaBroker) -> None:
+    """Spark runs a task in any of its workers. So many records that a transaction fails while they are produced."""
+    topic, count = kafka.topic(PARTITIONS), 20_000
+    mirrors = [KafkaMirror(cluster_of(kafka), topic, f"{topic}-mirror", "one") for _ in range(2)]
+    lost = 0
+    for epoch in range(5):
+        mirror = mirrors[epoch % 2]
+        while mirror.position().get(0, 0) < (epoch + 1) * count:
+            try:
+                mirror.produce(outgoing(epoch * count, count), {0: (epoch + 1) * count})
+            except TransactionLostError:
+                lost += 1
+    assert lost == 3  # the first mirror that is not new, and every one after it
+    written = [int(message.value() or b"") for messages in read_all(kafka, topic, PARTITIONS) for message in messages]
+    assert sorted(written) == [*range(5 * count)]
+
+
+def test_mirror_of_another_incarnation_is_refused(kafka: KafkaBroker) -> None:
+    topic = kafka.topic(PARTITIONS)
+    one, other = (KafkaMirror(cluster_of(kafka), topic, f"{topic}-mirror", name) for name in ("one", "other"))
+    assert one.position() == {}
+    one.produce(outgoing(0, 3), {0: 3, 2: 1})
+    assert one.position() == {0: 3, 1: 0, 2: 1}
+    with pytest.raises(OtherMirrorError, match=f"such as test-{topic}-mirror"):
+        other.position()
