@@ -150,7 +150,11 @@ class TransactionalProducer:
                     self.cluster.bootstrap_servers, f"transaction.timeout.ms: {text_of(cause)}"
                 ) from None
             raise self._error("taking over a transactional id", cause) from None
-        self._positions = self._admin.committed(self.name, self.topic)
+        try:
+            self._positions = self._admin.committed(self.name, self.topic)
+        except KafkaClusterError:
+            self.close()  # or the next `write` would not compare the positions
+            raise
         return self._positions
 
     def write(self, batches: Sequence[pa.RecordBatch], positions: Mapping[int, Position]) -> None:
@@ -297,11 +301,8 @@ class TransactionalProducer:
             first += len(batch)
 
     def close(self) -> None:
-        """End the producer, and abort its open transaction: it would hide what comes behind it.
-
-        Its positions are unknown from here on: another producer may move them, and the last transaction may have.
-        """
-        producer, self._producer, self._positions = self._producer, None, None
+        """End the producer, and abort its open transaction: it would hide what comes behind it."""
+        producer, self._producer = self._producer, None
         if producer is not None:
             try:
                 producer.abort_transaction(_STEP_SECONDS)
