@@ -48,9 +48,9 @@ class TextHeaders(dict[str, str]):
 
     def copy(self) -> TextHeaders:
         """A copy that knows its source."""
-        copied = TextHeaders(self.source)
-        copied.clear()
+        copied = TextHeaders(None)
         copied.update(self)
+        copied.source = self.source
         return copied
 
     @property

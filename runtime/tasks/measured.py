@@ -139,9 +139,7 @@ class Trouble:
     restore is enough.
     """
 
-    kind: Literal[
-        "corrupted", "missing", "unreadable", "migrated", "old_assignment", "wrong_client", "unavailable", "failed"
-    ]
+    kind: TroubleKind
     cause: str
     store: str = ""
     expected: int | None = None
