@@ -225,8 +225,15 @@ class RawRecordsMissingError(HeadwaterError):
 def ways_on(application: str, gaps: Iterable[RawGap]) -> str:
     """The commands with which an application continues without the missing records."""
     name = application.partition("-")[2]
-    starts = {gap.copy: "earliest" if gap.gone else "latest" for gap in gaps}
-    moves = " && ".join(f"headwater rewind {name} --topic {topic} --to {start}" for topic, start in starts.items())
+    places: dict[tuple[str, str], list[int]] = {}
+    for gap in gaps:
+        places.setdefault((gap.copy, "earliest" if gap.gone else "latest"), []).append(gap.partition)
+    # With other partitions, records that stores have already would be read again.
+    moves = " && ".join(
+        f"headwater rewind {name} --topic {topic}{''.join(f' --partition {partition}' for partition in partitions)} "
+        f"--to {start}"
+        for (topic, start), partitions in places.items()
+    )
     return f"to go on without them: {moves}"
 
 

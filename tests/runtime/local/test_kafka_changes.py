@@ -130,7 +130,7 @@ def test_records_that_are_gone_stop_the_copy_until_it_is_moved(project: KafkaPro
     assert isinstance(error, RawRecordsMissingError)
     assert project.state().generation == 1  # nothing was claimed
     assert [str(gap) for gap in error.gaps] == [f"{NAME}[0]: offsets 5 to 7 (3) were deleted before they were read"]
-    assert error.hint == "to go on without them: headwater rewind kafka --topic flights --to earliest"
+    assert error.hint == "to go on without them: headwater rewind kafka --topic flights --partition 0 --to earliest"
     plan = moved(project, EARLIEST, 0)
     assert (plan.topic, plan.skipped, plan.again) == (RAW, 3, 0)
     project.run_copy()
@@ -149,7 +149,7 @@ def test_partition_that_ends_before_the_position_stops_the_copy_until_it_is_move
     error = failed(project).raised
     assert isinstance(error, RawRecordsMissingError)
     assert [str(gap) for gap in error.gaps] == [f"{NAME}[1]: read up to offset 5, and it ends at 3"]
-    assert error.hint == "to go on without them: headwater rewind kafka --topic flights --to latest"
+    assert error.hint == "to go on without them: headwater rewind kafka --topic flights --partition 1 --to latest"
     moved(project, LATEST)
     produce(project, 1, 2)
     project.run_copy()
