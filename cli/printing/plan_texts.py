@@ -51,7 +51,7 @@ def waiting_text(waiting: Waiting) -> str:
 def reread_text(reread: ReadAgain) -> str:
     """`reads flights again: 1,200 records (34 kB) from offset 0 on`."""
     if ":" in reread.topic:  # no topic of a project has a name with colons
-        return f"copies all of {reread.topic} again; if Kafka does not have all of it any more, the run refuses"
+        return f"copies all of {reread.topic} again; an error if Kafka has no longer all of it"
     starts = sorted(set(reread.start.values())) or [0]
     first = f"offset {starts[0]:,}" if len(starts) == 1 else f"offsets {starts[0]:,} to {starts[-1]:,}"
     return (
