@@ -125,7 +125,9 @@ def _start(folder: Path, port: int) -> subprocess.Popen[bytes] | None:
         formatted = [*program, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", folder / "properties"]
         subprocess.run(formatted, check=True, stdout=subprocess.DEVNULL)
     with open(folder / "output", "wb") as output:
-        process = subprocess.Popen([*program, "kafka.Kafka", folder / "properties"], stdout=output, stderr=output)
+        command = [*program, "kafka.Kafka", folder / "properties"]
+        # In a session of its own: whom Ctrl-C ends may need the broker until then.
+        process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
     client = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}", "log_level": 0})
 
     def answers() -> bool:
