@@ -142,9 +142,8 @@ class EpochLoop:
         self._passing = PassingTime(app.topology, app.planner, run.feed, self._clock, lambda: self.failed.tasks)
         self._rebalancer = Rebalancer(app.group, app.committer, placed)
         self._reports = EpochReports(app, monitor.counters, run.observer)
-        outages = None
-        if run.lasting:
-            outages, app.committed.kafka.outages = (Outages(app.name, run.observer) for _ in ("epochs", "polls"))
+        outages = Outages(app.name, run.observer) if run.lasting else None
+        app.committed.kafka.outages = Outages(app.name, run.observer) if run.lasting else None
         self._troubles = Troubles(app.name, app.group, app.committed, monitor.failed, run.observer, outages)
         self._added: set[str] = set()
         self._group_offsets = GroupOffsets(app.topology, app.committed, run.kafka, run.observer)

@@ -38,6 +38,10 @@ class TopicMetadata:
     partitions: int
 
 
+_NO_RECORD = -1
+"""The answer of brokers for a time after the last record."""
+
+
 @dataclass(frozen=True)
 class Position:
     """A committed offset of a group. `metadata`: a text that belongs to it, at most 4,096 bytes by default."""
@@ -157,7 +161,7 @@ class KafkaAdmin:
             return [futures[place] for futures in asked for place in places]
 
         names = [place.topic for place in places] * len(questions)
-        offsets = [answer.offset for answer in self._ask.answers("reading offsets", ask, names)]
+        offsets = [answer.offset for answer in self._ask.answers("reading offsets", ask, names, _no_offset)]
         return [offsets[start : start + len(places)] for start in range(0, len(offsets), len(places))]
 
     def committed(self, group: str, topic: TopicMetadata) -> dict[int, Position]:
@@ -167,6 +171,7 @@ class KafkaAdmin:
         """
         places = [TopicPartition(topic.name, number) for number in range(topic.partitions)]
         groups = [ConsumerGroupTopicPartitions(group, places)]
+        self._find_coordinators()
         (answer,) = self._ask.answers(
             f"reading the offsets of group {group}",
             lambda: self._client.list_consumer_group_offsets(
@@ -190,12 +195,23 @@ class KafkaAdmin:
             return
         places = [TopicPartition(topic, partition, offset) for partition, offset in sorted(offsets.items())]
         groups = [ConsumerGroupTopicPartitions(group, places)]
+        self._find_coordinators()
         self._ask.answers(
             f"committing offsets of group {group}",
             lambda: self._client.alter_consumer_group_offsets(groups, request_timeout=self._patience).values(),
             [topic],
             _error_in,
         )
+
+    def _find_coordinators(self) -> None:
+        """Take a new client if a connection of the present one has ever failed.
+
+        librdkafka 2.16 does not find the coordinator of a group again that was restarted: its requests time out.
+        """
+        self._client.poll(0)
+        if self._connections.heard:
+            for part in ("_ask", "_client", "_connections"):
+                self.__dict__.pop(part, None)
 
 
 @once_a_process
@@ -207,6 +223,12 @@ def open_admin(cluster: KafkaCluster, patience: float) -> KafkaAdmin:
 def _error_in(answer: ConsumerGroupTopicPartitions) -> KafkaError | None:
     """The first error of a partition."""
     return next((place.error for place in answer.topic_partitions or () if place.error is not None), None)
+
+
+def _no_offset(answer: ListOffsetsResultInfo) -> KafkaError | None:
+    """An error for an answer without an offset: librdkafka gives one, and no error, where a broker ends meanwhile."""
+    known = answer.offset >= 0 or answer.offset == _NO_RECORD
+    return None if known else KafkaError(KafkaError.LEADER_NOT_AVAILABLE, "the broker gave no offset")
 
 
 def _text_of_id(topic_id: object) -> str:

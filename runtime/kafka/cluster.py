@@ -56,12 +56,16 @@ def once_a_process(make: Callable[[KafkaCluster, *Rest], Answer]) -> Callable[[K
 
 
 class Connections:
-    """What a client tells of its connections. Only its `error_cb` does: a refused login is otherwise a timeout."""
+    """What a client tells of its connections. Only its `error_cb` does: a refused login is otherwise a timeout.
+
+    `heard`: the number of errors so far.
+    """
 
     def __init__(self, cluster: KafkaCluster) -> None:
         self.cluster = cluster
         self._error: KafkaError | None = None
         self._refused: float | None = None
+        self.heard = 0
 
     def client(
         self, make: type[Client], settings: Mapping[str, Any], defaults: Mapping[str, Any] | None = None
@@ -82,11 +86,17 @@ class Connections:
 
     def hear(self, error: KafkaError) -> None:
         """Keep an error. One with a cause is not replaced by one that all brokers are down."""
+        self.heard += 1
         if self._refused is None and refusal_of(self.cluster.bootstrap_servers, error) is not None:
             self._refused = time.monotonic()
             self._error = error
         elif self._refused is None and (self._error is None or error.code() != KafkaError._ALL_BROKERS_DOWN):
             self._error = error
+
+    @property
+    def failed(self) -> bool:
+        """Whether there was an error since the last answer."""
+        return self._error is not None
 
     def answered(self) -> None:
         """Forget errors: a broker has answered."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -170,6 +171,8 @@ class TransactionalProducer:
         """
         if not batches and not positions:
             return
+        if self._producer is not None and self._has_lost_a_broker():
+            self.close()  # it may wait for ever for a coordinator that was restarted, see `_call`
         before = self.positions
         self._check(batches)
         cause: KafkaError | None = None
@@ -192,6 +195,15 @@ class TransactionalProducer:
                 cause = self._recover(error.args[0])
         assert cause is not None
         raise KafkaTransactionError(self.cluster.bootstrap_servers, self.name, text_of(cause))
+
+    def _has_lost_a_broker(self) -> bool:
+        """Whether a connection has failed since the last answer."""
+        assert self._producer is not None
+        try:
+            self._producer.poll(0)
+        except KafkaException:
+            return True
+        return self._connections.failed
 
     def _transaction(self, batches: Sequence[pa.RecordBatch], positions: Mapping[int, Position]) -> None:
         assert self._producer is not None
@@ -223,15 +235,23 @@ class TransactionalProducer:
         self._producer.poll(0)
 
     def _call(self, method: Callable[[float], None]) -> None:
-        """Call a method that waits. While it does, the client tells nothing of its connections: so in short steps."""
+        """Call a method that waits. While it does, the client tells nothing of its connections: so in short steps.
+
+        After a restart of the group's coordinator, librdkafka 2.16 may wait for it in one of these calls for ever,
+        whatever its timeout. So the call has a thread of its own, which is left behind with its client then.
+        """
         assert self._producer is not None
         until = time.monotonic() + self._patience
         while True:
             try:
-                method(_STEP_SECONDS)
+                if not _returns(method, max(until - time.monotonic(), 0) + 2 * _STEP_SECONDS):
+                    self._producer = None
+                    unanswered = KafkaError(KafkaError._TIMED_OUT, "the coordinator of a group does not answer")
+                    raise self._error("writing records", unanswered)
                 self._connections.answered()
                 return
             except KafkaException as error:
+                assert self._producer is not None
                 self._producer.poll(0)
                 self._connections.check()
                 if not error.args[0].retriable() or time.monotonic() >= until:
@@ -246,7 +266,7 @@ class TransactionalProducer:
         assert self._producer is not None
         errors = [error]
         try:
-            self._producer.poll(0)  # for errors of records: the call may only say that something is wrong
+            self._producer.poll(_FULL_QUEUE_SECONDS)  # errors of records: the call may only say that something is wrong
         except KafkaException as failure:  # a fatal error, which every poll raises
             errors.append(failure.args[0])
         if error.fatal() or (error.retriable() and not error.txn_requires_abort()):
@@ -309,6 +329,24 @@ class TransactionalProducer:
             except KafkaException:
                 producer.purge()  # there is none, it is fenced, or no broker answers
             # Its `close` would wait for the brokers without an end. It ends with its last reference.
+
+
+def _returns(method: Callable[[float], None], seconds: float) -> bool:
+    """Call a method of a client in another thread. Whether it returns in time. Raises its errors."""
+    errors: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            method(_STEP_SECONDS)
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if errors:
+        raise errors[0]
+    return not thread.is_alive()
 
 
 def _headers(batch: pa.RecordBatch) -> Iterator[list[tuple[str, bytes | None]] | None]:

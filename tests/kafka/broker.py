@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import shutil
+import signal
 import ssl
 import subprocess
 import uuid
@@ -115,6 +117,21 @@ def kafka_broker(folder: Path, **settings: str) -> Iterator[KafkaBroker]:
             process.kill()
             process.wait()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def restarted(folder: Path, broker: KafkaBroker) -> Iterator[None]:
+    """Kill a broker of `kafka_broker`, and start it again at its addresses with what is on its disk."""
+    os.kill(broker.pid, signal.SIGKILL)
+    wait_until(lambda: has_ended(broker.pid))
+    process = None
+    while process is None:
+        process = _start(folder, int(broker.bootstrap.rpartition(":")[2]))
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
 
 
 def _start(folder: Path, port: int) -> subprocess.Popen[bytes] | None:

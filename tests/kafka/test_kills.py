@@ -16,8 +16,9 @@ import pytest
 from confluent_kafka import Producer
 
 from headwater.runtime.driver.events import Event
+from headwater.runtime.driver.results import ApplicationResult
 from headwater.runtime.driver.service_events import ServiceAvailable, ServiceUnavailable
-from headwater.tests.kafka.broker import KafkaBroker, kafka_broker
+from headwater.tests.kafka.broker import KafkaBroker, kafka_broker, restarted
 from headwater.tests.kafka.copying import PARTITIONS, Copying, produced, read_all
 from headwater.tests.waiting import wait_until
 
@@ -155,3 +156,28 @@ def test_lasting_run_waits_for_a_broker_that_does_not_answer(tmp_path: Path) -> 
         copying.run()
         values = [message.value() for messages in read_all(broker, copying.target, TARGETS) for message in messages]
         assert values == [b'{"n":1}', b'{"n":2}']
+
+
+def test_lasting_run_goes_on_with_a_broker_that_was_killed_and_restarted(tmp_path: Path) -> None:
+    """Its clients have to find the coordinators of groups again."""
+    with kafka_broker(tmp_path / "kafka") as broker:
+        copying = Copying(broker, tmp_path, broker.topic(SOURCES), broker.topic(TARGETS))
+        stop, results = threading.Event(), list[ApplicationResult]()
+        run = threading.Thread(target=lambda: results.extend(copying.run(until_caught_up=False, stop=stop)))
+        run.start()
+
+        def mirrored() -> list[bytes | None]:
+            return [message.value() for messages in read_all(broker, copying.target, TARGETS) for message in messages]
+
+        try:
+            produced(broker, copying.source, [("a", {"n": 1})])
+            wait_until(lambda: len(mirrored()) == 1)
+            with restarted(tmp_path / "kafka", broker):
+                produced(broker, copying.source, [("a", {"n": 2})])
+                wait_until(lambda: len(mirrored()) == 2)
+                stop.set()
+                run.join()
+        finally:
+            stop.set()
+            run.join()
+    assert [(result.status, result.error) for result in results] == [("interrupted", None)] * 2
