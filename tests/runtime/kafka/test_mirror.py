@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ from headwater.runtime.engine.execution.rows import Rows
 from headwater.runtime.engine.operators.kafka import Produce
 from headwater.runtime.ir.topology import KafkaTopic, PluginRef, Topic
 from headwater.runtime.kafka.admin import KafkaAdmin
-from headwater.runtime.kafka.mirror import KafkaMirror, OtherMirrorError, Outgoing, TransactionLostError, open_mirror
+from headwater.runtime.kafka.mirror import KafkaMirror, OtherMirrorError, Outgoing, TransactionLostError
 from headwater.runtime.kafka.reader import KafkaReader
 from headwater.runtime.kafka.worker import KafkaOfWorker
 from headwater.runtime.records.types import Kind
@@ -79,17 +80,22 @@ def test_mirror_that_another_one_has_replaced_says_so(kafka: KafkaBroker) -> Non
     assert first.position() == {0: 1}
 
 
-def clients() -> int:
-    """The clients of librdkafka in this process: each has a thread of this name."""
-    return [path.read_text() for path in Path("/proc/self/task").glob("*/comm")].count("rdk:main\n")
+FOUR_MIRRORS = """
+import sys
+from pathlib import Path
+from headwater.runtime.ir.topology import KafkaCluster
+from headwater.runtime.kafka.mirror import open_mirror
+cluster, target = KafkaCluster(sys.argv[1], {}, "test-"), sys.argv[2]
+mirrors = [open_mirror(cluster, target, f"{target}-{task}", "one") for task in range(4)]
+assert [mirror.position() for mirror in mirrors] == [{}] * 4
+print([path.read_text() for path in Path("/proc/self/task").glob("*/comm")].count("rdk:main\\n"))
+"""
+"""Prints the clients of librdkafka in its process: each has a thread of this name."""
 
 
 def test_mirrors_of_a_process_have_one_client_each_and_one_together(kafka: KafkaBroker) -> None:
-    target = kafka.topic()
-    before = clients()
-    mirrors = [open_mirror(cluster_of(kafka, client_id=target), target, f"{target}-{task}", "one") for task in range(4)]
-    assert [mirror.position() for mirror in mirrors] == [{}] * 4
-    assert clients() - before == 5
+    command = [sys.executable, "-c", FOUR_MIRRORS, kafka.bootstrap, kafka.topic()]
+    assert subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout == b"5\n"
 
 
 PARTITIONS = 2
