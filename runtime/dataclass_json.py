@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from inspect import Parameter, signature
 from math import isfinite
@@ -130,7 +130,11 @@ def _writer_of_fields(kind: Any) -> _Step:
             return values
         return lambda value: [_apply(step, part) for (_, _, step), part in zip(members, values(value), strict=True)]
     keys = [key for _, key, _ in members]
-    seldom = [(field.name, field.default) for field in fields(kind) if field.name in getattr(kind, "seldom", ())]
+    seldom = [
+        (field.name, field.default if field.default_factory is MISSING else field.default_factory())
+        for field in fields(kind)
+        if field.name in getattr(kind, "seldom", ())
+    ]
     steps = [(key, step) for _, key, step in members if step is not None]
 
     def write_object(value: Any) -> dict[str, Any]:

@@ -205,6 +205,12 @@ TESTS = {
     "`windowed` of an external topic": (
         "runtime/changes/test_inputs.py::test_topic_declared_otherwise_than_its_records_is_refused_with_a_way_out",
     ),
+    "more partitions of a topic in [Kafka](kafka.md) that is read": (
+        "runtime/local/test_kafka_changes.py::test_added_partitions_are_told_once_and_copied_from_the_next_start_on",
+    ),
+    "a topic in Kafka that was deleted and created again": (
+        "runtime/local/test_kafka_changes.py::test_topic_that_was_created_again_is_not_copied_until_it_is_moved",
+    ),
     "a seed that gives the same records, of a topic with another partition count or key": (
         "partitions_of_a_fed_topic_and_all_its_readers",
     ),

@@ -81,10 +81,10 @@ def batches(topic=FACTS, **changed):
         ({"_timestamp": "pa.array([-1])"}, "the timestamp lies before 1970: -1"),
         ({"_timestamp": "pa.array([None], pa.int64())"}, "'_timestamp' of a batch for 'forward' cannot be null"),
         ({"_timestamp": 'pa.array([0], pa.timestamp("us"))'}, "an array of timestamp[us] is no bigint"),
-        ({"_headers": 'pa.array(["no json"])'}, "row 0: `_headers` is null or JSON with texts by name"),
+        ({"_headers": 'pa.array(["no json"])'}, "row 0: `_headers` is null, or JSON with texts by name"),
         ({"_headers": "pa.array(['[1]'])"}, "not '[1]'"),
-        ({"_headers": "pa.array(['{\"a\": 1}'])"}, "`_headers` is null or JSON with texts by name"),
-        ({"_headers": 'pa.array([r\'{"a": "\\ud800"}\'])'}, "`_headers` is null or JSON with texts by name"),
+        ({"_headers": "pa.array(['{\"a\": 1}'])"}, "`_headers` is null, or JSON with texts by name"),
+        ({"_headers": 'pa.array([r\'{"a": "\\ud800"}\'])'}, "`_headers` is null, or JSON with texts by name"),
         ({"text": 'pa.array([b"\\xff"]).view(pa.string())'}, "'text' of a batch for 'forward': row 0: b'\\xff' is no"),
         ({"k": 'pa.array([b"\\xff"]).view(pa.string())'}, "'k' of a batch for 'forward': row 0: b'\\xff' is no string"),
         (
