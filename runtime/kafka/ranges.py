@@ -7,30 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from ..ir.topology import KafkaCluster, KafkaTopic
+from ..ir.topology import KafkaCluster
 from ..log.ranges import Columns, Fetched, LogRange, RangeReader
 from ..records.arrays import to_numpy
 from ..records.headers import headers_text
 from ..records.types import Kind
 from .reader import KafkaRange, open_reader
-
-_TOKEN = "kafka"
-
-
-def token_of(kafka: KafkaTopic) -> str:
-    """The token of ranges of a topic in Kafka, see `LogRange`. No log has tokens that begin like it."""
-    return f"{_TOKEN}:{kafka.cluster}:{kafka.name}:{kafka.id}"
-
-
-def topic_of(token: str) -> KafkaTopic | None:
-    """The inverse of `token_of`; None for the token of a log."""
-    kind, _, rest = token.partition(":")
-    return KafkaTopic(*_parts(rest)) if kind == _TOKEN and rest else None
-
-
-def _parts(text: str) -> tuple[str, str, str]:
-    cluster, name, topic_id = text.split(":")
-    return name, cluster, topic_id
+from .sources import topic_of
 
 
 class KafkaRanges:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
-from ..ir.topology import KafkaCluster
+from ..ir.topology import KafkaCluster, KafkaTopic
 
 if TYPE_CHECKING:
     from .admin import KafkaAdmin
@@ -90,3 +90,22 @@ class ClusterOffsets:
     def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
         """See `KafkaAdmin.commit`."""
         self._admin.commit(self._cluster.prefix + group, topic, offsets)
+
+
+# The token of ranges in Kafka, which planners write and readers read.
+
+_TOKEN = "kafka"
+
+
+def token_of(kafka: KafkaTopic) -> str:
+    """The token of ranges of a topic in Kafka, see `LogRange`. No log has tokens that begin like it."""
+    return f"{_TOKEN}:{kafka.cluster}:{kafka.name}:{kafka.id}"
+
+
+def topic_of(token: str) -> KafkaTopic | None:
+    """The inverse of `token_of`; None for the token of a log."""
+    kind, *parts = token.split(":")
+    if kind != _TOKEN:
+        return None
+    cluster, name, topic_id = parts
+    return KafkaTopic(name, cluster, topic_id)

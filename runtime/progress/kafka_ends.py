@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from ...errors import HeadwaterError, UnavailableError
 from ..ir.topology import KafkaTopic, Subtopology, Topic, Topology, raw_topic
-from ..kafka.sources import Clusters, KafkaOffsets, PartitionEnds
+from ..kafka.sources import Clusters, KafkaOffsets, PartitionEnds, token_of
 from ..log.commit.external_records import EXTERNAL_LANE
 from ..log.commit.records import Ends
 from ..log.ranges import LogRange
@@ -125,7 +125,6 @@ POLL_SECONDS = 0.02
 RETRY_SECONDS = 1.0
 """The time between two polls while a cluster does not answer."""
 
-_TOKEN = "kafka:"
 _UNKNOWN = 2**63
 
 
@@ -253,9 +252,8 @@ class KafkaEnds(RawEnds):
             start = max(start, self.low(topic, partition) if end else 0)
         if start >= end:
             return ()
-        token = f"{_TOKEN}{kafka.cluster}:{kafka.name}:{kafka.id}"
         numbers = (partition, lane, start, end, start, end, end - start, 0, -_UNKNOWN, _UNKNOWN - 1)
-        return (LogRange(topic, *numbers, token),)
+        return (LogRange(topic, *numbers, token_of(kafka)),)
 
     def _of(self, topic: str, partition: int) -> PartitionEnds:
         return self._offsets[topic][partition]
