@@ -139,7 +139,9 @@ def _start(folder: Path, port: int) -> subprocess.Popen[bytes] | None:
     program = [*_JAVA, f"-Dlog4j2.configurationFile={folder}/log4j2.xml", "-cp", f"{jars()}/*"]
     if not (folder / "data").exists():
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        formatted = [*program, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", folder / "properties"]
+        # In one word, as an id may begin with a dash.
+        named = f"--cluster-id={cluster}"
+        formatted = [*program, "kafka.tools.StorageTool", "format", named, "-c", folder / "properties"]
         subprocess.run(formatted, check=True, stdout=subprocess.DEVNULL)
     with open(folder / "output", "wb") as output:
         command = [*program, "kafka.Kafka", folder / "properties"]
