@@ -37,6 +37,7 @@ class HiddenValues:
         self._long: set[str] = set()
         self._short: set[str] = set()
         self._at: dict[str, set[str]] = {}
+        self._shown: set[str] = set()
         self._anywhere: re.Pattern[str] | None = None
         self._quoted: re.Pattern[str] | None = None
 
@@ -51,14 +52,25 @@ class HiddenValues:
                 return
             self._long |= long
             self._short |= forms - long
-            self._anywhere = _pattern(self._long)
-            short = {form for form in self._short if len(form) >= _SHORTEST}
-            self._quoted = _pattern(short, rf"(?<=[{_QUOTES}])", rf"(?=[{_QUOTES}])")
+            self._compile()
+
+    def show(self, addresses: str) -> None:
+        """Show these addresses, separated by commas, also where a hidden value is one of them or a part of one."""
+        shown = {part.strip().casefold() for part in (addresses, *addresses.split(","))} - {""}
+        with self._lock:
+            if not shown <= self._shown:
+                self._shown |= shown
+                self._compile()
+
+    def _compile(self) -> None:
+        self._anywhere = _pattern(self._long | self._shown) if self._long else None
+        short = {form for form in self._short if len(form) >= _SHORTEST}
+        self._quoted = _pattern(short, rf"(?<=[{_QUOTES}])", rf"(?=[{_QUOTES}])")
 
     def forget(self) -> None:
         """Stop hiding all values, for a process that continues with other projects."""
         with self._lock:
-            for values in (self._long, self._short, self._at):
+            for values in (self._long, self._short, self._at, self._shown):
                 values.clear()
             self._anywhere = self._quoted = None
 
@@ -66,8 +78,11 @@ class HiddenValues:
         """The text without hidden values. `at`: the `file:line` of the diagnostic that the text belongs to."""
         short = self._quoted if at is None else _pattern(self._at.get(at, set()), r"(?<!\w)", r"(?!\w)")
         for pattern in (self._anywhere, short):
-            text = text if pattern is None else pattern.sub(HIDDEN, text)
+            text = text if pattern is None else pattern.sub(self._replacement, text)
         return text
+
+    def _replacement(self, found: re.Match[str]) -> str:
+        return found[0] if found[0].casefold() in self._shown else HIDDEN
 
 
 def _forms(value: str) -> Iterator[str]:
@@ -103,5 +118,6 @@ def _pattern(forms: set[str], before: str = "", after: str = "") -> re.Pattern[s
 _OF_THE_PROCESS = HiddenValues()
 
 hidden_value = _OF_THE_PROCESS.add
+shown_addresses = _OF_THE_PROCESS.show
 forget_hidden_values = _OF_THE_PROCESS.forget
 hide = _OF_THE_PROCESS.hide

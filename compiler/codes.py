@@ -853,6 +853,12 @@ KAFKA: dict[str, Code] = {
         "`windows` says how the window of a key is written. Only topics with `windowed: true` have such keys.",
         "Remove `windows`, or declare the topic `windowed`.",
     ),
+    "HW779": Code(
+        "an unknown setting of librdkafka",
+        "`client` has settings of librdkafka, Kafka's client, by their full names. No setting has this name, so it "
+        "would have no effect.",
+        "Correct the name. Settings of Java's clients have other names at times.",
+    ),
 }
 
 # HW80x: tests of a project

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 LOCALITY_WAIT = "1h"
@@ -94,6 +98,20 @@ PINNED_OF_KAFKA = frozenset(
     }
 )
 """Settings of librdkafka that exactly-once processing depends on, or that have a key of their own in a profile."""
+
+
+@dataclass(frozen=True)
+class SettingsOfKafka:
+    """All settings of librdkafka, in one version of it."""
+
+    version: str
+    names: Sequence[str]
+
+
+@cache
+def settings_of_kafka() -> SettingsOfKafka:
+    """Read from `librdkafka.json`, which `tests/kafka/test_settings.py` makes: the client itself prints them."""
+    return SettingsOfKafka(**json.loads(Path(__file__).with_name("librdkafka.json").read_text("utf-8")))
 
 
 def setting_name(key: str) -> str:

@@ -57,6 +57,24 @@ def test_short_value_is_hidden_as_a_word_in_findings_of_its_line() -> None:
     assert values.hide("512 records, not '512'", "profiles.yml:8") == "512 records, not '512'"
 
 
+@pytest.mark.parametrize(
+    ("value", "text", "shown"),
+    [
+        ("kafka.example:9092,b.example:9092", "no broker at b.example:9092", "no broker at b.example:9092"),
+        ("kafka.example", "no broker at kafka.example:9092", "no broker at kafka.example:9092"),
+        ("kafka.example", "the user kafka.example", "the user ***"),
+        ("the-kafka.example:9092-password", "the-kafka.example:9092-password", "***"),
+        ("b.ex:1", "nobody at 'b.ex:1'", "nobody at 'b.ex:1'"),
+    ],
+)
+def test_addresses_are_shown_and_what_contains_them_is_not(value: str, text: str, shown: str) -> None:
+    values = HiddenValues()
+    values.show("kafka.example:9092,b.example:9092,b.ex:1")
+    values.add(value)
+
+    assert values.hide(text) == shown
+
+
 def test_forgotten_values_are_shown() -> None:
     values = HiddenValues()
     values.add("sesame-open")

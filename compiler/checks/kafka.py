@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...plugins.errors import PluginOptionsError
 from ...runtime.ir.topology import PluginRef, Topic
-from ...runtime.pinned_settings import PINNED_OF_KAFKA
+from ...runtime.pinned_settings import PINNED_OF_KAFKA, settings_of_kafka
 from ..diagnostics import Diagnostics, did_you_mean
 from ..entries import KafkaModel, TopicModel, mapping, scalar
 from ..model.project import FROM_KAFKA, TO_KAFKA, ProjectModel
@@ -207,7 +207,7 @@ def _unfit(given: Mapping[str, ScalarNode], encrypts: bool, logs_in: bool) -> It
 
 
 def _check_client(cluster: MappingNode, diagnostics: Diagnostics) -> None:
-    """Report settings of librdkafka that Headwater decides, or that `security` has set."""
+    """Report settings that librdkafka does not have, that Headwater decides, or that `security` has set."""
     client, security = mapping(cluster, "client"), mapping(cluster, "security")
     settings = {setting: key for key, setting in SECURITY.items() if security is not None and key in security}
     for entry in client.entries if client is not None else ():
@@ -218,3 +218,8 @@ def _check_client(cluster: MappingNode, diagnostics: Diagnostics) -> None:
         elif name in PINNED_OF_KAFKA:
             message = f"Headwater itself decides {name}."
             diagnostics.add("HW773", entry.key.position, message, _INSTEAD.get(name, "Remove it."))
+        elif name not in settings_of_kafka().names:
+            known = settings_of_kafka()
+            message = f"librdkafka {known.version} has no setting '{name}'."
+            hint = did_you_mean(name, known.names) or "Its CONFIGURATION.md lists all settings."
+            diagnostics.add("HW779", entry.key.position, message, hint)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from ...hidden_values import shown_addresses
 from .windows import AnyWindow, JoinWindow
 
 if TYPE_CHECKING:
@@ -360,13 +361,17 @@ class Topology:
 class KafkaCluster:
     """A Kafka cluster of a target.
 
-    `client`: settings of librdkafka by name. They may hold secrets, so they are not part of the `repr`. `prefix`: of
-    the names of consumer groups and transactional ids.
+    `bootstrap_servers`: messages show them, also those from the environment. `client`: settings of librdkafka by name.
+    They may hold secrets, so they are not part of the `repr`. `prefix`: of the names of consumer groups and
+    transactional ids.
     """
 
     bootstrap_servers: str
     client: Mapping[str, Any] = field(default_factory=dict, repr=False)
     prefix: str = ""
+
+    def __post_init__(self) -> None:
+        shown_addresses(self.bootstrap_servers)
 
 
 MAX_BYTES = 256 << 20

@@ -350,6 +350,8 @@ def test_only_the_code_of_copies_connects_and_none_has_values_of_the_environment
     assert not [path for path, text in texts.items() if "hushed" in text]
     assert "kafka" not in (tmp_path / "target" / "sales" / "runner.py").read_text("utf-8").lower()
     assert "hushed" not in str(there.plan())
+    shown = "hushed.example:9092 refuses ***"
+    assert HeadwaterError(f"{values['BROKERS']} refuses {values['LOGIN']}").message == shown
 
     (tmp_path / "other.pem").write_text("-----BEGIN CERTIFICATE-----\n")
     for name, value in {"BROKERS": "b:1", "LOGIN": "l", "CA": "other.pem", "FIX": "f-"}.items():

@@ -35,6 +35,9 @@ SOME = (0, 1, 3)
 of values occurs at one of them. `make soak` tries all of them at each place.
 """
 
+ADDRESSES = "bootstrap_servers"
+"""The setting that messages show."""
+
 SHOWN = ("hushmark", "48712391", "48,712,391", "48_712_391", "79379113", "79,379,113", "79_379_113")
 
 COMMANDS = (
@@ -90,7 +93,7 @@ def _run(command: str, root: Path, marked: str) -> str:
 
 def _tries() -> Iterator[Any]:
     """Each place with the values that are tried there."""
-    for number, place in enumerate(PLACES):
+    for number, place in enumerate(place for place in PLACES if place[-1] != ADDRESSES):
         name = ".".join(map(str, place))
         yield pytest.param(place, tuple(TRIED[(number + step) % len(TRIED)] for step in SOME), id=name)
         yield pytest.param(place, TRIED, id=f"{name}-all", marks=pytest.mark.soak)
