@@ -6,10 +6,11 @@ Built-in and local plugins are loaded by dotted name, so this module does not im
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from functools import cached_property, partial
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property, lru_cache, partial
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, distributions
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,7 @@ class PluginManager:
         return registry
 
     def _register_installed(self) -> None:
-        for entry_point in sorted(entry_points(group=ENTRY_POINTS)):
+        for entry_point in installed_plugins():
             name = entry_point.name
             if not self.pluggy.is_blocked(name):
                 with wrapping_errors(partial(PluginImportError, name)):
@@ -125,6 +126,25 @@ class PluginManager:
         except pluggy.PluginValidationError as error:
             name = self.pluggy.get_name(error.plugin)
             raise InvalidPluginError(f"plugin {name}: {error}", f"hooks: {', '.join(_hook_names())}") from error
+
+
+def installed_plugins() -> list[EntryPoint]:
+    """The entry points of the group `headwater`. Of a package that is on the path twice, those of the first count."""
+    of_package = dict[str, list[EntryPoint]]()
+    for folder in map(Path, dict.fromkeys(sys.path)):
+        if folder.exists():
+            of_package = dict(_packages_with_plugins(folder.absolute(), folder.stat().st_mtime_ns)) | of_package
+    return sorted(entry_point for declared in of_package.values() for entry_point in declared)
+
+
+# `importlib.metadata` lists the zip files of the path again whenever the path has changed, as it does in each Python
+# worker of Spark after its fork: 0.06 s of CPU for the file of PySpark.
+@lru_cache(maxsize=64)
+def _packages_with_plugins(folder: Path, _changed_at: int) -> Sequence[tuple[str, list[EntryPoint]]]:
+    """The packages of a folder, or of a zip file, that have entry points of the group."""
+    packages = distributions(path=[str(folder)])
+    declared = ((package, package.entry_points.select(group=ENTRY_POINTS)) for package in packages)
+    return [(package.name, list(points)) for package, points in declared if points]
 
 
 def _hook_names() -> list[str]:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Mapping as AbstractMapping
 from dataclasses import dataclass, field
 from importlib.machinery import PathFinder
-from importlib.metadata import entry_points
 from pathlib import Path
 
 from ...runtime.expressions.types import holds_map
@@ -310,10 +309,10 @@ def check_disabled(plugins: Node | None, without: Collection[str], diagnostics: 
     """Report plugins disabled on the command line that do not exist."""
     if not without:
         return
-    from ...plugins.manager import BUILTINS, ENTRY_POINTS
+    from ...plugins.manager import BUILTINS, installed_plugins
 
     items = plugins.items if isinstance(plugins, SequenceNode) else ()
-    names = [*BUILTINS, *(entry.name for entry in entry_points(group=ENTRY_POINTS))]
+    names = [*BUILTINS, *(entry.name for entry in installed_plugins())]
     names += [item.text for item in items if isinstance(item, ScalarNode)]
     for name in without:
         if name not in names:

@@ -15,9 +15,11 @@ import gc
 import pyspark.worker  # noqa: F401
 from pyspark.daemon import manager
 
+from ...chosen_plugins import load_for_workers
 from . import worker  # noqa: F401
 
 if __name__ == "__main__":
+    load_for_workers()
     gc.collect()
     gc.freeze()
     manager()
