@@ -237,24 +237,27 @@ def _way_on(part: Subtopology, records: Sequence[FailedRecord]) -> str:
 
 
 class Outages:
-    """Reports each outage of a service outside once."""
+    """Reports that services outside do not answer, once until all of them do. So an application that waits for one of
+    them is not said to go on because of another one, or of a task that does not need it.
+    """
 
     def __init__(self, application: str, observer: Observer) -> None:
         self._application = application
         self._observer = observer
-        self._cause: str | None = None
+        self._silent: set[object] = set()
 
-    def begin(self, cause: str) -> None:
-        """The service does not answer."""
-        if self._cause is None:
+    def begin(self, service: object, cause: str) -> None:
+        """A service does not answer. `service`: a cluster that the driver asks, or a task that cannot use its own."""
+        if not self._silent:
             self._observer.on(ServiceUnavailable(self._application, cause))
-        self._cause = cause
+        self._silent.add(service)
 
-    def end(self) -> None:
+    def end(self, service: object) -> None:
         """The service has answered."""
-        if self._cause is not None:
-            self._observer.on(ServiceAvailable(self._application))
-        self._cause = None
+        if service in self._silent:
+            self._silent.remove(service)
+            if not self._silent:
+                self._observer.on(ServiceAvailable(self._application))
 
 
 class Troubles:
@@ -304,7 +307,11 @@ class Troubles:
         if any(trouble.kind == "wrong_client" for trouble in troubled.values()):
             self._group.lose(member)
             return
-        self._wait_or_fail({key: trouble for key, trouble in troubled.items() if trouble.kind == "unavailable"})
+        unavailable = {key: trouble for key, trouble in troubled.items() if trouble.kind == "unavailable"}
+        self._wait_or_fail(unavailable)
+        if self._outages is not None:
+            for key in {task.id.key(self._application) for task in tasks} - unavailable.keys():
+                self._outages.end(key)
         missing = self._missing(troubled)
         for key in [key for key, trouble in missing.items() if not trouble.store]:
             trouble = missing.pop(key)
@@ -330,9 +337,7 @@ class Troubles:
                 error = JobError(self._application, key.subtopology, trouble.cause, trouble.way_out or None)
                 self._failed.add([key], error)
             else:
-                self._outages.begin(trouble.cause)
-        if not unavailable and self._outages is not None:
-            self._outages.end()
+                self._outages.begin(key, trouble.cause)
 
     def _missing(self, troubled: Mapping[TaskKey, Trouble]) -> dict[TaskKey, Trouble]:
         """The tasks with missing records that commits still list."""

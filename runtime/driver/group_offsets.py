@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager
 
 from ...errors import HeadwaterError, UnavailableError
 from ..ir.topology import Topology
+from ..kafka.polling import beside
 from ..kafka.sources import Clusters
 from ..log.commit.external_records import EXTERNAL_LANE
 from ..progress.committed import Committed
@@ -19,6 +20,9 @@ from .service_events import KafkaOffsetsFailed
 
 INTERVAL_SECONDS = 1.0
 """The least time between two commits of offsets."""
+
+LAST_SECONDS = 2.0
+"""How long the end of a run waits for its last commit of offsets. A cluster that does not answer takes longer."""
 
 Place = tuple[str, str]
 """Cluster, and topic in Kafka."""
@@ -32,8 +36,8 @@ class GroupOffsets(AbstractContextManager["GroupOffsets"]):
 
     Nothing here reads them: they are for Kafka's tools. So they are committed in the background. An error of a topic is
     only reported, once until its offsets can be committed again, and they are committed with the next try. Used from
-    the loop's thread as a context, whose end commits the last positions. `clusters`: of the raw topics. `seconds`: a
-    monotonic clock.
+    the loop's thread as a context, whose end commits the last positions if the clusters answer. `clusters`: of the raw
+    topics. `seconds`: a monotonic clock.
     """
 
     def __init__(
@@ -50,7 +54,6 @@ class GroupOffsets(AbstractContextManager["GroupOffsets"]):
         self._clusters = clusters or {}
         self._observer = observer
         self._seconds = seconds
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix=f"{topology.application}-offsets")
         self._working: Future[None] | None = None
         self._done: dict[Place, Mapping[int, int]] = {}
         self._due = float("-inf")
@@ -61,12 +64,20 @@ class GroupOffsets(AbstractContextManager["GroupOffsets"]):
         if not self._parts or self._seconds() < self._due or (self._working is not None and not self._working.done()):
             return
         self._due = self._seconds() + INTERVAL_SECONDS
-        self._working = self._pool.submit(self._commit, self._positions())
+        self._begin()
 
     def __exit__(self, *_: object) -> None:
-        if self._parts:
-            self._pool.submit(self._commit, self._positions())
-        self._pool.shutdown()
+        if not self._parts:
+            return
+        if self._working is not None:
+            wait([self._working], LAST_SECONDS)
+        if self._working is None or self._working.done():
+            wait([self._begin()], LAST_SECONDS)
+
+    def _begin(self) -> Future[None]:
+        positions = self._positions()
+        self._working = beside(lambda: self._commit(positions), f"{self._application}-offsets")
+        return self._working
 
     def _positions(self) -> Offsets:
         positions: dict[Place, dict[int, int]] = defaultdict(dict)
@@ -80,7 +91,7 @@ class GroupOffsets(AbstractContextManager["GroupOffsets"]):
         return positions
 
     def _commit(self, positions: Offsets) -> None:
-        """Commit the new positions, in the pool's thread. A cluster that does not answer is asked only once."""
+        """Commit the new positions, in a thread beside the loop. A cluster that does not answer is asked only once."""
         silent = set[str]()
         for (cluster, topic), offsets in positions.items():
             if cluster in silent or self._done.get((cluster, topic)) == offsets:

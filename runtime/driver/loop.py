@@ -143,12 +143,13 @@ class EpochLoop:
         self._rebalancer = Rebalancer(app.group, app.committer, placed)
         self._reports = EpochReports(app, monitor.counters, run.observer)
         outages = Outages(app.name, run.observer) if run.lasting else None
-        app.committed.kafka.outages = Outages(app.name, run.observer) if run.lasting else None
+        app.committed.kafka.outages = outages
         self._troubles = Troubles(app.name, app.group, app.committed, monitor.failed, run.observer, outages)
         self._added: set[str] = set()
         self._group_offsets = GroupOffsets(app.topology, app.committed, run.kafka, run.observer)
         self._unread: dict[int, Sequence[TaskId]] = {}
         self._unread_at: tuple[int, ...] | None = None
+        self._worked_at = time.monotonic()
         self._quiet_until = 0.0
         self._quiet_since: tuple[object, ...] = ()
         self._units: dict[tuple[int, str], Unit] = {}
@@ -202,7 +203,7 @@ class EpochLoop:
                 self.state = LoopState.DRAINED
                 return
             if all_run and self._may_end(until_caught_up) and self._nothing_left():
-                if polled and not self._fed():
+                if polled and self._committed.kafka.is_since(self._worked_at) and not self._fed():
                     self._commits.flush()
                     self._cleaning.finish(stop)
                     self.state = LoopState.CAUGHT_UP
@@ -291,10 +292,12 @@ class EpochLoop:
         # Only a running loop handles slices that are done.
         slices = self._group.slices() if self.state is LoopState.RUNNING else []
         working: list[Future[Any]] = [*self._open, *slices]
+        most = QUIET_POLL_SECONDS if not working and time.monotonic() < self._quiet_until else POLL_SECONDS
+        working += self._committed.kafka.questions
         if working:
-            wait(working, POLL_SECONDS, FIRST_COMPLETED)
+            wait(working, most, FIRST_COMPLETED)
         else:
-            stop.wait(QUIET_POLL_SECONDS if time.monotonic() < self._quiet_until else POLL_SECONDS)
+            stop.wait(most)
 
     def _rebalance(self) -> None:
         """Handle new and lost clients. Jobs of lost ones are cancelled: Spark would wait for an hour."""
@@ -388,6 +391,7 @@ class EpochLoop:
     def _finish(self, job: Future[Outcomes]) -> None:
         """Commit the results of a job, except for tasks that were closed or lost meanwhile."""
         opened = self._open.pop(job)
+        self._worked_at = time.monotonic()
         unit, plan = opened.unit, opened.plan
         try:
             outcomes, failures = job.result()

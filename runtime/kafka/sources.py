@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
@@ -47,8 +47,8 @@ class KafkaOffsets(Protocol):
     topic.
     """
 
-    def offsets(self, topic: str) -> TopicOffsets:
-        """The id and the offsets of a topic."""
+    def offsets(self, topics: Collection[str]) -> Mapping[str, TopicOffsets]:
+        """The ids and the offsets of topics, by their names. The number of requests does not depend on theirs."""
         ...
 
     def offsets_for_time(self, topic: str, time: int) -> Sequence[int]:
@@ -78,10 +78,11 @@ class ClusterOffsets:
 
         return KafkaAdmin(self._cluster)
 
-    def offsets(self, topic: str) -> TopicOffsets:
-        """The id and the offsets of a topic."""
-        known = self._admin.topic(topic)
-        return TopicOffsets(known.id, self._admin.ends([known])[topic])
+    def offsets(self, topics: Collection[str]) -> Mapping[str, TopicOffsets]:
+        """The ids and the offsets of topics, by their names."""
+        known = self._admin.topics(topics)
+        ends = self._admin.ends(known.values())
+        return {name: TopicOffsets(topic.id, ends[name]) for name, topic in known.items()}
 
     def offsets_for_time(self, topic: str, time: int) -> Sequence[int]:
         """See `KafkaAdmin.offsets_for_time`."""

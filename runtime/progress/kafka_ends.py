@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -15,7 +16,8 @@ from typing import Any, Protocol
 
 from ...errors import HeadwaterError, UnavailableError
 from ..ir.topology import KafkaTopic, Subtopology, Topic, Topology, raw_topic
-from ..kafka.sources import Clusters, KafkaOffsets, PartitionEnds, token_of
+from ..kafka.polling import ClusterPoll
+from ..kafka.sources import Clusters, PartitionEnds, token_of
 from ..log.commit.external_records import EXTERNAL_LANE
 from ..log.commit.records import Ends
 from ..log.ranges import LogRange
@@ -69,7 +71,7 @@ def resolved_topic(topic: Topic, clusters: Clusters) -> Topic:
 
 
 def _ask(clusters: Clusters, kafka: KafkaTopic) -> tuple[int, str]:
-    there = clusters[kafka.cluster].offsets(kafka.name)
+    there = clusters[kafka.cluster].offsets([kafka.name])[kafka.name]
     return len(there.partitions), there.id
 
 
@@ -119,23 +121,17 @@ class KafkaTopicReplacedError(HeadwaterError):
 
 # The poll.
 
-POLL_SECONDS = 0.02
-"""The least time between two polls of the offsets."""
-
-RETRY_SECONDS = 1.0
-"""The time between two polls while a cluster does not answer."""
-
 _UNKNOWN = 2**63
 
 
 class Outages(Protocol):
-    """Where outages of a service are reported."""
+    """Where outages of services are reported. `service`: whose."""
 
-    def begin(self, cause: str) -> None:
+    def begin(self, service: object, cause: str) -> None:
         """The service does not answer."""
         ...
 
-    def end(self) -> None:
+    def end(self, service: object) -> None:
         """The service has answered."""
         ...
 
@@ -159,11 +155,11 @@ class RawEnds(Protocol):
 
 
 class KafkaEnds(RawEnds):
-    """The ends of an application's raw topics, as of the last poll. `topics`: raw ones.
+    """The ends of an application's raw topics, as of the last answers of their clusters. `topics`: raw ones.
 
     Partitions beyond those of a topic are ignored: the next start takes them up (`added`). `number`: changes with the
     ends. `seconds`: a monotonic clock. One thread polls; others may read meanwhile. `outages`: where a cluster is
-    reported that does not answer, while the last poll counts; None: it is an error.
+    reported that does not answer, while its last answer counts; None: it is an error.
     """
 
     def __init__(
@@ -171,9 +167,11 @@ class KafkaEnds(RawEnds):
     ) -> None:
         self._topics = {topic.name: (topic.partitions, topic.kafka) for topic in topics if topic.kafka is not None}
         self._clusters = clusters
-        self._seconds = seconds
+        names: dict[str, list[str]] = {}
+        for _, kafka in self._topics.values():
+            names.setdefault(kafka.cluster, []).append(kafka.name)
+        self._polls = {name: ClusterPoll(clusters[name], topics, seconds) for name, topics in names.items()}
         self._offsets: dict[str, tuple[PartitionEnds, ...]] = {}
-        self._asked_at = float("-inf")
         self._ends: Ends = {}
         self.lock = RLock()
         self.number = 0
@@ -187,32 +185,60 @@ class KafkaEnds(RawEnds):
         """See `Ends`. Another object after each change."""
         return self._ends
 
+    @property
+    def questions(self) -> list[Future[Any]]:
+        """The open questions. Once one of them is done, `poll` takes its answer."""
+        return [poll.question for poll in self._polls.values() if poll.question is not None]
+
     def poll(self) -> None:
-        """Ask for the present offsets, if the last poll is not too recent.
+        """Take the answers that have come, and ask the clusters where it is due. Waits only for the first answers.
 
         Raises KafkaTopicReplacedError and the errors of `KafkaOffsets`. Nothing has changed then.
         """
-        now = self._seconds()
-        if not self._topics or now < self._asked_at + POLL_SECONDS:
-            return
+        while True:
+            for name, poll in self._polls.items():
+                self._advance(name, poll)
+            first = [poll.question for poll in self._polls.values() if not poll.offsets and poll.question is not None]
+            if not first:
+                return
+            wait(first)
+
+    def is_since(self, moment: float) -> bool:
+        """Whether all ends are of a later moment. Clusters with older ones are asked soon.
+
+        A cluster that does not answer has no others.
+        """
+        older = [poll for poll in self._polls.values() if poll.as_of < moment and not poll.silent]
+        for poll in older:
+            poll.soon()
+        return not older
+
+    def _advance(self, cluster: str, poll: ClusterPoll) -> None:
         try:
-            offsets = {name: self._ask(kafka) for name, (_, kafka) in self._topics.items()}
+            if not poll.advance():
+                return
         except UnavailableError as error:
-            if self.outages is None or not self._offsets:
+            if self.outages is None or not poll.offsets:
                 raise
-            self.outages.begin(error.message)
-            self._asked_at = self._seconds() + RETRY_SECONDS
+            self.outages.begin(cluster, error.message)
             return
         if self.outages is not None:
-            self.outages.end()
+            self.outages.end(cluster)
+        answers: dict[str, tuple[PartitionEnds, ...]] = {}
+        for name, (_, kafka) in self._topics.items():
+            if kafka.cluster == cluster:
+                there = poll.offsets[kafka.name]
+                if kafka.id and there.id != kafka.id:
+                    raise KafkaTopicReplacedError(kafka, there.id)
+                answers[name] = there.partitions
         ends = {
-            name: tuple(partition.stable for partition in offsets[name][:partitions])
-            for name, (partitions, _) in self._topics.items()
+            name: tuple(partition.stable for partition in partitions[: self._topics[name][0]])
+            for name, partitions in answers.items()
         }
         with self.lock:
-            self._asked_at, self._offsets = now, offsets
-            if ends != self._ends:
-                self._ends = ends
+            self._offsets = {**self._offsets, **answers}
+            if ends.items() - self._ends.items():
+                self._ends = {**self._ends, **ends}
                 self.number += 1
 
     @property
@@ -234,7 +260,7 @@ class KafkaEnds(RawEnds):
         Raises the errors of `KafkaOffsets`.
         """
         partitions, kafka = self._topics[topic]
-        answers = self._cluster(kafka).offsets_for_time(kafka.name, time)[:partitions]
+        answers = self._clusters[kafka.cluster].offsets_for_time(kafka.name, time)[:partitions]
         ends = self.ends[topic]
         # A record of an open transaction may be found too. It is behind the end.
         return [end if offset < 0 else min(offset, end) for offset, end in zip(answers, ends, strict=True)]
@@ -257,15 +283,6 @@ class KafkaEnds(RawEnds):
 
     def _of(self, topic: str, partition: int) -> PartitionEnds:
         return self._offsets[topic][partition]
-
-    def _ask(self, kafka: KafkaTopic) -> tuple[PartitionEnds, ...]:
-        there = self._cluster(kafka).offsets(kafka.name)
-        if kafka.id and there.id != kafka.id:
-            raise KafkaTopicReplacedError(kafka, there.id)
-        return there.partitions
-
-    def _cluster(self, kafka: KafkaTopic) -> KafkaOffsets:
-        return self._clusters[kafka.cluster]
 
 
 class CommittedEnds(RawEnds):

@@ -53,7 +53,7 @@ class RealCluster:
 
     def add_partitions(self, topic: str, partitions: int) -> None:
         self._broker.admin.create_partitions([NewPartitions(topic, partitions)])[topic].result()
-        wait_until(lambda: len(self._offsets.offsets(topic).partitions) == partitions)
+        wait_until(lambda: len(self._offsets.offsets([topic])[topic].partitions) == partitions)
 
     def produce(self, topic: str, partition: int, messages: Iterable[Message]) -> None:
         _send(producer(self._broker), topic, partition, messages)
@@ -113,9 +113,9 @@ def messages(count: int, time: int = 1_000) -> list[Message]:
 
 
 def test_ends_are_behind_the_last_record(cluster: Cluster, offsets: KafkaOffsets, topic: str) -> None:
-    assert list(offsets.offsets(topic).partitions) == [PartitionEnds(0, 0, 0)] * 2
+    assert list(offsets.offsets([topic])[topic].partitions) == [PartitionEnds(0, 0, 0)] * 2
     cluster.produce(topic, 1, messages(3))
-    assert list(offsets.offsets(topic).partitions) == [PartitionEnds(0, 0, 0), PartitionEnds(0, 3, 3)]
+    assert list(offsets.offsets([topic])[topic].partitions) == [PartitionEnds(0, 0, 0), PartitionEnds(0, 3, 3)]
 
 
 def test_stable_end_is_before_an_open_transaction_and_behind_the_marker_of_an_ended_one(
@@ -124,37 +124,39 @@ def test_stable_end_is_before_an_open_transaction_and_behind_the_marker_of_an_en
     for partition, commit in ((0, True), (1, False)):
         cluster.produce(topic, partition, messages(2))
         cluster.begin(topic, partition, messages(3))
-        assert offsets.offsets(topic).partitions[partition] == PartitionEnds(0, 2, 5)
+        assert offsets.offsets([topic])[topic].partitions[partition] == PartitionEnds(0, 2, 5)
         cluster.produce(topic, partition, messages(1))
-        assert offsets.offsets(topic).partitions[partition] == PartitionEnds(0, 2, 6)
+        assert offsets.offsets([topic])[topic].partitions[partition] == PartitionEnds(0, 2, 6)
         cluster.end(topic, partition, commit=commit)
-        wait_until(lambda partition=partition: offsets.offsets(topic).partitions[partition] == PartitionEnds(0, 7, 7))
+        wait_until(
+            lambda partition=partition: offsets.offsets([topic])[topic].partitions[partition] == PartitionEnds(0, 7, 7)
+        )
 
 
 def test_first_offset_is_behind_deleted_records(cluster: Cluster, offsets: KafkaOffsets, topic: str) -> None:
     cluster.produce(topic, 0, messages(5))
     cluster.delete_records(topic, 0, 2)
-    assert offsets.offsets(topic).partitions[0] == PartitionEnds(2, 5, 5)
+    assert offsets.offsets([topic])[topic].partitions[0] == PartitionEnds(2, 5, 5)
     cluster.delete_records(topic, 0, 5)
-    assert offsets.offsets(topic).partitions[0] == PartitionEnds(5, 5, 5)
+    assert offsets.offsets([topic])[topic].partitions[0] == PartitionEnds(5, 5, 5)
 
 
 def test_added_partitions_are_seen(cluster: Cluster, offsets: KafkaOffsets, topic: str) -> None:
     cluster.produce(topic, 1, messages(1))
     cluster.add_partitions(topic, 4)
-    assert [each.high for each in offsets.offsets(topic).partitions] == [0, 1, 0, 0]
+    assert [each.high for each in offsets.offsets([topic])[topic].partitions] == [0, 1, 0, 0]
 
 
 def test_topic_that_is_created_again_has_another_id(cluster: Cluster, offsets: KafkaOffsets, topic: str) -> None:
     cluster.produce(topic, 0, messages(3))
-    before = offsets.offsets(topic).id
-    assert offsets.offsets(topic).id == before
+    before = offsets.offsets([topic])[topic].id
+    assert offsets.offsets([topic])[topic].id == before
     cluster.delete(topic)
     with pytest.raises(HeadwaterError, match=topic):
-        offsets.offsets(topic)
+        offsets.offsets([topic])[topic]
     cluster.create(topic, 2)
-    assert offsets.offsets(topic).id != before
-    assert [each.high for each in offsets.offsets(topic).partitions] == [0, 0]
+    assert offsets.offsets([topic])[topic].id != before
+    assert [each.high for each in offsets.offsets([topic])[topic].partitions] == [0, 0]
 
 
 def test_offset_for_a_time_is_that_of_the_first_later_record(

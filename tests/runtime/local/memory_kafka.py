@@ -5,8 +5,9 @@ As a plugin the log is `type: with_memory_kafka`. Clusters are found by their na
 
 from __future__ import annotations
 
+import threading
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -70,6 +71,8 @@ class MemoryKafka:
 
     def __init__(self) -> None:
         self.silent = False
+        self.answers: threading.Event | None = None
+        """Set while answers come; None: always."""
         self.topics: dict[str, MemoryTopic] = {}
         self.asked = 0
         self.groups: dict[tuple[str, str], dict[int, int]] = {}
@@ -126,14 +129,20 @@ class MemoryKafka:
 
     # `KafkaOffsets`.
 
-    def offsets(self, topic: str) -> TopicOffsets:
+    def offsets(self, topics: Collection[str]) -> Mapping[str, TopicOffsets]:
         self.asked += 1
         self._answer()
-        there = self._topic(topic)
-        ends = (PartitionEnds(each.low, each.stable, each.high) for each in there.partitions)
-        return TopicOffsets(there.id, tuple(ends))
+        return {
+            topic: TopicOffsets(
+                (there := self._topic(topic)).id,
+                tuple(PartitionEnds(each.low, each.stable, each.high) for each in there.partitions),
+            )
+            for topic in topics
+        }
 
     def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        if self.answers is not None:
+            self.answers.wait()
         self.groups[group, topic] = dict(offsets)
 
     def offsets_for_time(self, topic: str, time: int) -> Sequence[int]:
@@ -163,6 +172,8 @@ class MemoryKafka:
             yield Fetched(batch, offsets, offsets, int(offsets[-1]) + 1)
 
     def _answer(self) -> None:
+        if self.answers is not None:
+            self.answers.wait()
         if self.silent:
             raise UnavailableError("Kafka does not answer")
 

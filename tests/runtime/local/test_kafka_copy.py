@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from headwater.runtime.driver.events import EpochCommitted, Event
+from headwater.runtime.driver.failures import Outages
 from headwater.runtime.driver.service_events import ServiceAvailable, ServiceUnavailable
 from headwater.runtime.task_id import TaskKey
 from headwater.tests.runtime.local.kafka_project import COPY, NAME, RAW, KafkaProject, message
@@ -130,7 +131,7 @@ class ReadsBetween:
     def on(self, event: Event) -> None:
         if not isinstance(event, EpochCommitted):
             return
-        state, ends = self._project.state(), tuple(each.stable for each in self._project.kafka.offsets(NAME).partitions)
+        state, ends = self._project.state(), tuple(each.stable for each in self._project.kafka.topics[NAME].partitions)
         at = [state.tasks.last_commit(TaskKey(COPY, "flights", number)).positions for number in range(len(ends))]
         copied = tuple(positions[RAW][0] for positions in at) == ends
         if (copied or self._chances.random() < 0.5) and self._producer.next_batch():
@@ -230,6 +231,53 @@ def test_lasting_run_waits_for_a_cluster_that_does_not_answer(tmp_path: Path) ->
     assert (result.status, result.records, result.error) == ("interrupted", 2, None)
     seen = [kind for kind in outage.kinds if kind in (EpochCommitted, ServiceUnavailable, ServiceAvailable)]
     assert seen == [EpochCommitted, ServiceUnavailable, ServiceAvailable, EpochCommitted]
+
+
+class Hangs:
+    """An observer under which the cluster answers nothing more after the first commit, and the run is stopped."""
+
+    def __init__(self, project: KafkaProject) -> None:
+        self._kafka = project.kafka
+        self.stop = threading.Event()
+
+    def on(self, event: Event) -> None:
+        if isinstance(event, EpochCommitted):
+            self._kafka.answers = threading.Event()
+            self.stop.set()
+
+
+def test_lasting_run_is_stopped_while_a_cluster_does_not_answer(tmp_path: Path) -> None:
+    """With a question open that is never answered."""
+    project = KafkaProject(tmp_path)
+    project.produce(0, (b"a", b"1", 1))
+    hangs = Hangs(project)
+    (result,) = project.attempt([project.copy], observer=hangs, stop=hangs.stop, until_caught_up=False).applications
+    assert (result.status, result.records, result.error) == ("interrupted", 1, None)
+
+
+def test_outage_is_over_once_the_driver_and_all_tasks_are_answered() -> None:
+    kinds = Kinds()
+    outages = Outages(COPY, kinds)
+    task = TaskKey(COPY, "flights", 0)
+    outages.begin("main", "no broker answers")
+    outages.begin(task, "no broker answers")
+    outages.end("main")
+    outages.end(TaskKey(COPY, "flights", 1))  # it has never waited
+    outages.begin("main", "no broker answers")
+    assert kinds.seen == [ServiceUnavailable]
+    outages.end("main")
+    outages.end(task)
+    assert kinds.seen == [ServiceUnavailable, ServiceAvailable]
+
+
+class Kinds:
+    """An observer that keeps the kinds of events."""
+
+    def __init__(self) -> None:
+        self.seen: list[type[Event]] = []
+
+    def on(self, event: Event) -> None:
+        self.seen.append(type(event))
 
 
 def test_run_until_caught_up_ends_with_the_outage(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import wait
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,12 +13,13 @@ from headwater.errors import HeadwaterError
 from headwater.runtime.changes.found import changes_of
 from headwater.runtime.changes.model import Verdict
 from headwater.runtime.ir.topology import Topic, Topology, raw_topic
+from headwater.runtime.kafka.polling import LEAST_SECONDS, MOST_SECONDS, RETRY_SECONDS
 from headwater.runtime.log.commit.descriptions import TopologyDescription
 from headwater.runtime.log.commit.records import TaskCommit
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.progress.committed import Committed
 from headwater.runtime.progress.committer import Committer
-from headwater.runtime.progress.kafka_ends import POLL_SECONDS, KafkaEnds, KafkaTopicReplacedError
+from headwater.runtime.progress.kafka_ends import KafkaEnds, KafkaTopicReplacedError
 from headwater.runtime.progress.planner import Planner, beginnings
 from headwater.runtime.progress.positions import RawRecordsMissingError, check_raw_positions
 from headwater.runtime.task_id import TaskId, TaskKey
@@ -36,6 +39,21 @@ class Seconds:
 
     def __call__(self) -> float:
         return self.now
+
+
+class Told:
+    """Outages, as they are reported."""
+
+    def __init__(self) -> None:
+        self.silent: set[object] = set()
+        self.begun = 0
+
+    def begin(self, service: object, cause: str) -> None:
+        self.silent.add(service)
+        self.begun += 1
+
+    def end(self, service: object) -> None:
+        self.silent.discard(service)
 
 
 @pytest.fixture
@@ -90,10 +108,22 @@ def copied(committed: Committed, partition: int, position: int) -> None:
 
 
 def later(committed: Committed) -> Committed:
-    """With a poll that is not too soon after the last one."""
-    committed.kafka._asked_at = float("-inf")
+    """With the ends of now."""
+    wait(committed.kafka.questions)
+    committed.kafka.poll()
+    committed.kafka.is_since(float("inf"))
+    committed.kafka.poll()
+    wait(committed.kafka.questions)
     committed.refresh()
     return committed
+
+
+def ask(ends: KafkaEnds, moment: float) -> None:
+    """Poll until the ends are those of a moment of its clock, or a later one."""
+    ends.poll()
+    while not ends.is_since(moment):
+        wait(ends.questions)
+        ends.poll()
 
 
 # The poll.
@@ -113,20 +143,65 @@ def test_plan_reads_from_the_position_to_the_last_stable_offset(applications: Ap
     assert Planner(committed, 10).with_unread(declared) == (TaskId(0, 0, "flights"),)
 
 
-def test_kafka_is_not_asked_again_too_soon_and_the_version_tells_new_ends(kafka: MemoryKafka) -> None:
+def test_kafka_is_asked_beside_and_the_version_tells_new_ends(kafka: MemoryKafka) -> None:
+    kafka.answers = threading.Event()
+    kafka.answers.set()
     clock = Seconds()
     ends = KafkaEnds([raw(kafka)], {"main": kafka}, clock)
     ends.poll()
     produced(kafka, 0, 3)
-    clock.now = POLL_SECONDS / 2
+    kafka.answers.clear()
+    clock.now = LEAST_SECONDS
     ends.poll()
-    assert (ends.end(RAW, 0), ends.number, kafka.asked) == (0, 1, 1)
-    clock.now = POLL_SECONDS
+    (question,) = ends.questions
+    ends.poll()  # does not wait
+    assert (ends.end(RAW, 0), ends.number, ends.questions) == (0, 1, [question])
+    kafka.answers.set()
+    wait([question])
     ends.poll()
-    assert (ends.end(RAW, 0), ends.number, kafka.asked) == (3, 2, 2)
-    clock.now *= 2
+    assert (ends.end(RAW, 0), ends.number, ends.questions) == (3, 2, [])
+
+
+def test_cluster_is_asked_for_all_topics_at_once_and_less_often_while_nothing_comes(kafka: MemoryKafka) -> None:
+    kafka.create("others", 3)
+    others = raw_topic("others")
+    assert others.kafka is not None
+    clock = Seconds()
+    ends = KafkaEnds([raw(kafka), replace(others, partitions=3)], {"main": kafka}, clock)
+    ask(ends, clock.now)
+    assert (kafka.asked, set(ends.ends)) == (1, {RAW, "kafka:main:others"})
+    pauses = []
+    for quiet in (0.1, 1.0, 4.0, 60.0):
+        clock.now = quiet
+        ask(ends, quiet)
+        asked_at = clock.now
+        while not ends.questions:
+            clock.now += 0.01
+            ends.poll()
+        wait(ends.questions)
+        pauses.append(clock.now - asked_at)
+        ends.poll()
+    assert pauses == pytest.approx([LEAST_SECONDS, 0.1, 0.4, MOST_SECONDS], abs=0.011)  # the step of the clock
+
+
+def test_silent_cluster_is_told_once_and_the_ends_of_another_one_go_on(kafka: MemoryKafka) -> None:
+    other, told = MemoryKafka(), Told()
+    other.create("others", 1)
+    source = raw_topic("others", "spare")
+    clock = Seconds()
+    ends = KafkaEnds([raw(kafka), replace(source, partitions=1)], {"main": kafka, "spare": other}, clock)
     ends.poll()
-    assert (ends.number, kafka.asked) == (2, 3)
+    ends.outages = told
+    other.silent = True
+    for _ in range(3):
+        produced(kafka, 0, 1)
+        clock.now += RETRY_SECONDS
+        ask(ends, clock.now)
+    assert (ends.end(RAW, 0), told.silent, told.begun) == (3, {"spare"}, 3)
+    other.silent = False
+    clock.now += RETRY_SECONDS
+    ask(ends, clock.now)
+    assert told.silent == set()
 
 
 def test_application_without_topics_of_kafka_does_not_ask(applications: Applications, kafka: MemoryKafka) -> None:
@@ -144,12 +219,13 @@ def test_topic_that_is_replaced_between_two_polls_is_an_error(kafka: MemoryKafka
     ends.poll()
     kafka.delete(NAME)
     kafka.create(NAME, 2)
-    clock.now += POLL_SECONDS
+    clock.now += LEAST_SECONDS
     with pytest.raises(KafkaTopicReplacedError, match="deleted and created again"):
-        ends.poll()
+        ask(ends, clock.now)
     produced(kafka, 0, 4)  # its end has not gone back
+    clock.now += LEAST_SECONDS
     with pytest.raises(KafkaTopicReplacedError):
-        ends.poll()
+        ask(ends, clock.now)
     assert ends.end(RAW, 0) == 3
 
 
