@@ -6,8 +6,8 @@ BIN := $(VENV)/bin
 DEV := $(VENV)/.installed-dev
 DEMO := $(VENV)/.installed-demo
 CLASSES := $(VENV)/.spark-classes.jsa
-# Without Maven or a registry, tests that need a Kafka broker are skipped, but for those of CI.
-FETCH_KAFKA := command -v mvn >/dev/null && $(BIN)/python tests/kafka/jars.py || true
+# Without Maven, tests that need a Kafka broker or a schema registry are skipped, but for those of CI.
+FETCH_KAFKA := command -v mvn >/dev/null && { $(BIN)/python tests/kafka/jars.py; $(BIN)/python tests/kafka/registry.py; } || true
 FLIGHTS := --project-dir projects/flights
 # Three processes for two cores, as one of them mostly waits: for disks, other processes, signals. They take a file after
 # the other, those first that take longest (`tests/conftest.py`).
@@ -32,8 +32,9 @@ demo-kafka: $(DEV)  ## run the example project of topics in Kafka, with a broker
 	@$(FETCH_KAFKA)
 	@$(BIN)/python projects/kafka/demo.py
 
-kafka-jars: $(DEV)  ## fetch the Kafka broker that tests use, where it is not there yet (needs Java and Maven)
+kafka-jars: $(DEV)  ## fetch the Kafka broker and the schema registry of tests, where they are not there yet (needs Java and Maven)
 	@$(BIN)/python tests/kafka/jars.py
+	@$(BIN)/python tests/kafka/registry.py
 
 test: $(CLASSES)  ## run all tests but those of soak (needs Java)
 	@$(FETCH_KAFKA)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..runtime.environment import parse_duration, pem_text
-from ..runtime.ir.topology import KafkaCluster, PluginRef, Settings
+from ..runtime.ir.topology import KafkaCluster, PluginRef, SchemaRegistry, Settings
 from .reading.files import DurationFromEnvironment, FromEnvironment
 from .reading.load import LoadedProject
 from .reading.source import without_notes
@@ -103,24 +103,27 @@ def absolute(settings: Settings, root: Path) -> Settings:
     )
 
 
+PEM_BEGIN = "-----BEGIN"
+"""The first characters of the text of a PEM file."""
+
+
 def is_pem(text: str) -> bool:
     """Whether a value of `PEMS` is the text itself."""
-    return text.lstrip().startswith("-----BEGIN")
+    return text.lstrip().startswith(PEM_BEGIN)
 
 
 def with_pems(settings: Settings, root: Path) -> Settings:
     """The settings of a run: with the texts of PEM files. Raises HeadwaterError for a file that cannot be read."""
-    clusters = {
-        name: replace(
-            cluster,
-            client={
-                setting: pem_text(root / value.path) if isinstance(value, PemFile) else value
-                for setting, value in cluster.client.items()
-            },
-        )
-        for name, cluster in settings.kafka.items()
-    }
-    return replace(settings, kafka=clusters)
+
+    def text(value: Any) -> Any:
+        return pem_text(root / value.path) if isinstance(value, PemFile) else value
+
+    def with_texts(cluster: KafkaCluster) -> KafkaCluster:
+        registry = cluster.registry and replace(cluster.registry, ca=text(cluster.registry.ca))
+        client = {setting: text(value) for setting, value in cluster.client.items()}
+        return replace(cluster, client=client, registry=registry)
+
+    return replace(settings, kafka={name: with_texts(cluster) for name, cluster in settings.kafka.items()})
 
 
 def _log(written: Any) -> PluginRef:
@@ -168,7 +171,11 @@ def _cluster(written: Mapping[str, Any]) -> KafkaCluster:
     if security.get("mechanism") == "OAUTHBEARER":
         client["sasl.oauthbearer.method"] = "oidc"
     client |= written.get("client") or {}
-    return KafkaCluster(written["bootstrap_servers"], client, written.get("prefix", ""))
+    registry = without_notes(written.get("registry") or {})
+    if not is_pem(registry.get("ca", PEM_BEGIN)):
+        registry["ca"] = PemFile(registry["ca"])
+    prefix = written.get("prefix", "")
+    return KafkaCluster(written["bootstrap_servers"], client, prefix, SchemaRegistry(**registry) if registry else None)
 
 
 def _duration(text: str) -> int:

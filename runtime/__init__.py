@@ -31,8 +31,8 @@ _HOMES = {
     "generated_code": ("topology_beside",),
     "ir.functions": ("PythonCode", "PythonFunction", "Udf"),
     "ir.topology": (
-        *("Agg", "Assignment", "GlobalTable", "KafkaCluster", "KafkaTopic", "PluginRef", "Settings", "Store"),
-        *("Subtopology", "Topic", "Topology", "raw_topic"),
+        *("Agg", "Assignment", "GlobalTable", "KafkaCluster", "KafkaTopic", "PluginRef", "SchemaRegistry"),
+        *("Settings", "Store", "Subtopology", "Topic", "Topology", "raw_topic"),
     ),
     "ir.windows": ("JoinWindow", "SessionWindow", "SlidingWindow", "Window"),
 }

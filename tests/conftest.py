@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from headwater.runtime.driver.cluster import Cluster
     from headwater.tests.kafka.broker import KafkaBroker
+    from headwater.tests.kafka.registry import RegistryServer
     from headwater.tests.s3_server import S3Server
 
 MEMORY = Path("/dev/shm")
@@ -146,11 +147,25 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
 
     if (reason := missing()) is not None:
         (pytest.fail if "CI" in os.environ else pytest.skip)(reason)
-    from headwater.tests.kafka.shared_broker import shared_broker
+    from headwater.tests.kafka.shared_server import shared_broker
 
     folder = tmp_path_factory.getbasetemp()
     with shared_broker((folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "kafka") as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def schema_registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RegistryServer]:
+    """A schema registry for all tests of the run, as `kafka` is. Each test has subjects of its own."""
+    from headwater.tests.kafka.registry import missing
+
+    if (reason := missing()) is not None:
+        (pytest.fail if "CI" in os.environ else pytest.skip)(reason)
+    from headwater.tests.kafka.shared_server import shared_registry
+
+    folder = tmp_path_factory.getbasetemp()
+    with shared_registry((folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) / "registry") as server:
+        yield server
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

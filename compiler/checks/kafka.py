@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...plugins.errors import PluginOptionsError
-from ...runtime.ir.topology import PluginRef, Topic
+from ...runtime.ir.topology import PluginRef, SchemaRegistry, Topic
 from ...runtime.pinned_settings import PINNED_OF_KAFKA, settings_of_kafka
 from ..diagnostics import Diagnostics, did_you_mean
 from ..entries import KafkaModel, TopicModel, mapping, scalar
@@ -37,6 +37,7 @@ def check_kafka(model: ProjectModel, loaded: LoadedProject, diagnostics: Diagnos
         if isinstance(entry.node, MappingNode):
             _check_security(mapping(entry.node, "security"), loaded.root, diagnostics)
             _check_client(entry.node, diagnostics)
+            _check_pems(mapping(entry.node, "registry"), {"ca"}, loaded.root, diagnostics)
     _check_names(model, diagnostics)
     for topic in model.external_in_kafka:
         _check_cluster(topic, model, diagnostics)
@@ -122,11 +123,28 @@ def check_formats(
     for topic in (*model.external_in_kafka, *model.output_in_kafka):
         columns = (*topic.key.values(), *topic.value.values())
         if not topic.lost and all(column.type is not None for column in columns):
-            _check_format(topic, topics[topic.name.text], topic in model.output_in_kafka, catalog, diagnostics)
+            registry = _registry(topic, model)
+            is_written = topic in model.output_in_kafka
+            _check_format(topic, topics[topic.name.text], is_written, registry, catalog, diagnostics)
+
+
+def _registry(topic: TopicModel, model: ProjectModel) -> SchemaRegistry | None:
+    """Whether the topic's cluster has a schema registry. Its settings do not matter: nothing is asked.
+
+    In a target without Kafka it is unknown, and so in the place of an unknown cluster, which is reported.
+    """
+    cluster = _kafka(topic).cluster
+    name = cluster.text if cluster is not None else model.clusters[0] if len(model.clusters) == 1 else None
+    return None if name in model.clusters and name not in model.registries else SchemaRegistry("")
 
 
 def _check_format(
-    topic: TopicModel, declared: Topic, is_written: bool, catalog: PluginCatalog, diagnostics: Diagnostics
+    topic: TopicModel,
+    declared: Topic,
+    is_written: bool,
+    registry: SchemaRegistry | None,
+    catalog: PluginCatalog,
+    diagnostics: Diagnostics,
 ) -> None:
     from ...runtime.records.schema import key_columns, value_columns
     from ...runtime.serdes.serde import Direction, PayloadSpec, Role
@@ -142,7 +160,7 @@ def _check_format(
         if role is Role.KEY and kafka.windows is not None and not topic.windowed:
             continue  # which is reported
         serde = _serde(form, catalog)
-        for problem in serde.check(PayloadSpec(name, role, types), direction) if serde is not None else ():
+        for problem in serde.check(PayloadSpec(name, role, types, registry), direction) if serde is not None else ():
             at = kafka.word if use is None else use.name
             if (column := columns.get(problem.column or "")) is not None:
                 at = column.name
@@ -178,8 +196,12 @@ def _check_security(security: MappingNode | None, root: Path, diagnostics: Diagn
     encrypts, logs_in = protocol.text.endswith("ssl"), protocol.text.startswith("sasl_")
     for key, message, hint in _unfit(given, encrypts, logs_in):
         diagnostics.add("HW772", security.key_position(key), message, hint)
-    for key in PEMS & given.keys():
-        path = given[key]
+    _check_pems(security, PEMS, root, diagnostics)
+
+
+def _check_pems(section: MappingNode | None, keys: Iterable[str], root: Path, diagnostics: Diagnostics) -> None:
+    """Report missing PEM files."""
+    for path in (node for key in sorted(keys) if (node := scalar(section, key)) is not None):
         if isinstance(path.value, FromEnvironment) or is_pem(path.text) or Path(path.text).is_absolute():
             continue
         if not (root / path.text).is_file():

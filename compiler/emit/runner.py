@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import PurePath
+from typing import Any
 
 from ...runtime.ir.topology import KafkaCluster, PluginRef, Settings
 from ..model.project import FROM_KAFKA, TO_KAFKA
@@ -54,10 +55,11 @@ def render_runner(graph: TopologyGraph, settings: Settings) -> str:
 def _is_looked_up(settings: Settings) -> bool:
     """Whether settings come from the environment, or from files."""
     values = [getattr(settings, field.name) for field in fields(settings)] + [settings.log.options]
-    clusters = settings.kafka.values()
-    values += [value for cluster in clusters for value in (cluster.bootstrap_servers, cluster.client, cluster.prefix)]
-    has_files = any(isinstance(value, PemFile) for cluster in clusters for value in cluster.client.values())
-    return has_files or comes_from_environment(values)
+    of_kafka: list[Any] = []
+    for cluster in settings.kafka.values():
+        of_kafka += [cluster.bootstrap_servers, cluster.prefix, *cluster.client.values()]
+        of_kafka += vars(cluster.registry).values() if cluster.registry is not None else ()
+    return any(isinstance(value, PemFile) for value in of_kafka) or comes_from_environment([*values, *of_kafka])
 
 
 def _function(written: Expression) -> str:
@@ -94,13 +96,18 @@ def _plugin(plugin: PluginRef, writer: Declarations) -> Expression:
 
 def _cluster(cluster: KafkaCluster, writer: Declarations) -> Expression:
     """The KafkaCluster. PEM files are read when the runner starts."""
-    client = {
-        setting: call("pem_text", Code(f"PROJECT / {_operand(value.path)}"))
-        if isinstance(value, PemFile)
-        else literal(value)
-        for setting, value in cluster.client.items()
-    }
-    return writer.call(cluster, **({"client": dict_of(client)} if client else {}))
+    instead: dict[str, Expression] = {}
+    if cluster.client:
+        instead["client"] = dict_of({setting: _text(value) for setting, value in cluster.client.items()})
+    if cluster.registry is not None:
+        ca = {"ca": _text(cluster.registry.ca)} if cluster.registry.ca else {}
+        instead["registry"] = writer.call(cluster.registry, **ca)
+    return writer.call(cluster, **instead)
+
+
+def _text(value: Any) -> Expression:
+    """A setting, which may be the text of a PEM file."""
+    return call("pem_text", Code(f"PROJECT / {_operand(value.path)}")) if isinstance(value, PemFile) else literal(value)
 
 
 def _operand(path: str) -> str:

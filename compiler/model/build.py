@@ -58,8 +58,10 @@ def build_model(loaded: LoadedProject, diagnostics: Diagnostics) -> ProjectModel
     flows = (flow for topology in topologies.values() for flow in topology.flows.values())
     complete = loaded.complete and not any(flow.lost for flow in flows)
     complete = complete and not any("flows" in topology.lost for topology in topologies.values())
-    clusters = tuple(mapping(loaded.target, "kafka") or ())
-    model = ProjectModel(loaded.name, loaded.version, topics, topologies, complete, clusters)
+    kafka = mapping(loaded.target, "kafka")
+    clusters = tuple(kafka or ())
+    registries = tuple(name for name in clusters if mapping(mapping(kafka, name), "registry") is not None)
+    model = ProjectModel(loaded.name, loaded.version, topics, topologies, complete, clusters, registries)
     if model.written_to_kafka:
         sources[model.application(TO_KAFKA)] = {topic.name.text for topic in model.written_to_kafka}
     readers = {topic: tuple(sorted(name for name in sources if topic in sources[name])) for topic in topics}

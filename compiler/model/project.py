@@ -92,7 +92,7 @@ class ProjectModel:
 
     `complete`: all topics are known, including those written by flows. Otherwise a part that may name a topic could not
     be read, which was reported. `clusters`: the names of the target's Kafka clusters. Without one, topics with `kafka:`
-    are topics of the log only.
+    are topics of the log only. `registries`: the clusters with a schema registry.
     """
 
     name: str
@@ -101,6 +101,7 @@ class ProjectModel:
     topologies: Mapping[str, TopologyModel] = field(default_factory=dict)
     complete: bool = True
     clusters: tuple[str, ...] = ()
+    registries: tuple[str, ...] = ()
 
     def application(self, topology: str) -> str:
         """The application of a topology."""

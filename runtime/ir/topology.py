@@ -358,6 +358,16 @@ class Topology:
 
 
 @dataclass(frozen=True)
+class SchemaRegistry:
+    """The schema registry of a Kafka cluster. `url`: addresses, separated by commas. `ca`: certificates as PEM."""
+
+    url: str
+    username: str = ""
+    password: str = field(default="", repr=False)
+    ca: str = ""
+
+
+@dataclass(frozen=True)
 class KafkaCluster:
     """A Kafka cluster of a target.
 
@@ -369,6 +379,7 @@ class KafkaCluster:
     bootstrap_servers: str
     client: Mapping[str, Any] = field(default_factory=dict, repr=False)
     prefix: str = ""
+    registry: SchemaRegistry | None = None
 
     def __post_init__(self) -> None:
         shown_addresses(self.bootstrap_servers)

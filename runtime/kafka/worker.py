@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...errors import HeadwaterError
-from ..ir.topology import KafkaCluster, KafkaTopic, PluginRef
+from ..ir.topology import KafkaCluster, KafkaTopic, PluginRef, SchemaRegistry
 from ..log.ranges import RangeReader
 from ..serdes.serde import Deserializer, PayloadSpec, Serde, Serializer
 from .sources import ClusterOffsets, Clusters
@@ -60,6 +60,10 @@ class KafkaOfWorker:
         with _client():
             from .ranges import KafkaRanges
         return KafkaRanges(log, self.clusters, self.application)
+
+    def registry(self, cluster: str) -> SchemaRegistry | None:
+        """The schema registry of a cluster; None without one."""
+        return self.clusters[cluster].registry
 
     def deserializer(self, form: PluginRef, spec: PayloadSpec) -> Deserializer:
         """The deserializer of keys or values."""

@@ -425,7 +425,7 @@ class _Reader:
         self.position[present] = stops + 1
         lengths = np.zeros(len(present), np.int64)
         lengths[present] = np.maximum(stops - starts, 0)
-        content = self._data[_ranges(starts, lengths[present])]
+        content = self._data[ranges(starts, lengths[present])]
         text = binary_array(content, lengths)
         if not content.all():
             text = pc.replace_substring(text, pattern=bytes([0, ESCAPE]), replacement=b"\x00")
@@ -457,7 +457,7 @@ class _Reader:
         return pa.ListArray.from_arrays(pa.array(offsets), elements, type=data_type, mask=pa.array(~present))
 
 
-def _ranges(starts: Ints, lengths: Ints) -> Ints:
+def ranges(starts: Ints, lengths: Ints) -> Ints:
     """The indices `start, start + 1, ...` of each range, one range after another.
 
     starts, lengths                         [10, 3, 7], [2, 0, 3]

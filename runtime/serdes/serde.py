@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import reduce
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import HeadwaterError
+from ..ir.topology import SchemaRegistry
 from ..records.arrays import BadValueError, Bools, Int64s, to_numpy
 from ..records.keys import partition_of
 
@@ -40,13 +41,13 @@ class PayloadSpec:
 
     `topic`: its name in Kafka. `columns`: the declared columns in order; those of a windowed key end with
     `window_start` and `window_end` (see `schema.key_columns`), unless `windows.Windowed` has taken them off.
-    `registry`: settings of the cluster's schema registry, None without one.
+    `registry`: the cluster's schema registry, None without one.
     """
 
     topic: str
     role: Role
     columns: Mapping[str, pa.DataType]
-    registry: Mapping[str, Any] | None = None
+    registry: SchemaRegistry | None = None
 
     @property
     def schema(self) -> pa.Schema:

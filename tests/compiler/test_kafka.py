@@ -10,7 +10,7 @@ import pytest
 from headwater import HeadwaterError, Project
 from headwater.compiler.target_settings import PemFile, with_pems
 from headwater.runtime.generated_code import load_runner
-from headwater.runtime.ir.topology import KafkaCluster
+from headwater.runtime.ir.topology import KafkaCluster, SchemaRegistry
 
 LOCAL = "shop: {target: local, targets: {local: {state_dir: state, log: {type: embedded, path: log}}}}\n"
 PROD = """shop:
@@ -313,13 +313,18 @@ def test_oauth_is_that_of_librdkafka(tmp_path: Path) -> None:
 
 
 def test_run_reads_pem_files_and_their_texts_are_not_shown(tmp_path: Path) -> None:
-    checked = project(tmp_path, f"{PROD}          security: {{protocol: ssl, ca: certs/ca.pem}}\n", orders="{}")
+    registry = "          registry: {url: https://registry:8081, ca: certs/ca.pem}\n"
+    security = "          security: {protocol: ssl, ca: certs/ca.pem}\n"
+    checked = project(tmp_path, PROD + security + registry, orders="{}")
     with pytest.raises(HeadwaterError, match=r"certs/ca.pem that profiles.yml names cannot be read"):
         with_pems(checked.settings(), tmp_path)
     (tmp_path / "certs").mkdir()
     (tmp_path / "certs" / "ca.pem").write_text("-----BEGIN CERTIFICATE-----\nMIIBszCCAVmgAwIBAgIU\n")
     settings = with_pems(checked.settings(), tmp_path)
     assert settings.kafka["main"].client["ssl.ca.pem"].startswith("-----BEGIN CERTIFICATE-----\nMIIB")
+    registry = settings.kafka["main"].registry
+    assert registry is not None
+    assert registry.ca == settings.kafka["main"].client["ssl.ca.pem"]
     assert "MIIB" not in HeadwaterError("no certificate MIIBszCCAVmgAwIBAgIU").message
 
 
@@ -327,6 +332,7 @@ def test_only_the_code_of_copies_connects_and_none_has_values_of_the_environment
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     values = {"BROKERS": "hushed.example:9092", "LOGIN": "hushed-password", "CA": "hushed.pem", "FIX": "hushed-fix-"}
+    values |= {"REGISTRY": "hushed.example:8081"}
     for name, value in values.items():
         monkeypatch.setenv(name, value)
     profiles = """shop:
@@ -343,6 +349,11 @@ def test_only_the_code_of_copies_connects_and_none_has_values_of_the_environment
             username: ann
             password: "{{ env_var('LOGIN') }}"
             ca: "{{ env_var('CA') }}"
+          registry:
+            url: "https://{{ env_var('REGISTRY') }}"
+            username: ann
+            password: "{{ env_var('LOGIN') }}"
+            ca: "{{ env_var('CA') }}"
 """
     there = project(tmp_path, profiles, orders="{}", large="{}")
     there.compile()
@@ -354,7 +365,7 @@ def test_only_the_code_of_copies_connects_and_none_has_values_of_the_environment
     assert HeadwaterError(f"{values['BROKERS']} refuses {values['LOGIN']}").message == shown
 
     (tmp_path / "other.pem").write_text("-----BEGIN CERTIFICATE-----\n")
-    for name, value in {"BROKERS": "b:1", "LOGIN": "l", "CA": "other.pem", "FIX": "f-"}.items():
+    for name, value in {"BROKERS": "b:1", "LOGIN": "l", "CA": "other.pem", "FIX": "f-", "REGISTRY": "r:8"}.items():
         monkeypatch.setenv(name, value)
     for copying in ("kafka", "kafka-out"):
         cluster = load_runner(tmp_path / "target" / copying / "runner.py").settings.kafka["main"]
@@ -366,3 +377,4 @@ def test_only_the_code_of_copies_connects_and_none_has_values_of_the_environment
             "sasl.password": "l",
             "ssl.ca.pem": "-----BEGIN CERTIFICATE-----\n",
         }
+        assert cluster.registry == SchemaRegistry("https://r:8", "ann", "l", "-----BEGIN CERTIFICATE-----\n")

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.kafka
 USE = """
 import sys
 from pathlib import Path
-from headwater.tests.kafka.shared_broker import shared_broker
+from headwater.tests.kafka.shared_server import shared_broker
 with shared_broker(Path(sys.argv[1])) as broker:
     print(broker.pid, flush=True)
     sys.stdin.read()

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from ....errors import HeadwaterError
-from ...ir.topology import KafkaTopic, PluginRef, Topic
+from ...ir.topology import KafkaTopic, PluginRef, SchemaRegistry, Topic
 from ...kafka.mirror import Outgoing, TransactionLostError
 from ...log.ranges import RangeReader
 from ...records.arrays import Int64s, to_numpy
@@ -52,6 +52,10 @@ class KafkaAccess(Protocol):
 
     def reader(self, log: RangeReader) -> RangeReader:
         """A reader of ranges of the log, and of raw topics."""
+        ...
+
+    def registry(self, cluster: str) -> SchemaRegistry | None:
+        """The schema registry of a cluster; None without one."""
         ...
 
     def deserializer(self, form: PluginRef, spec: PayloadSpec) -> Deserializer:
@@ -97,7 +101,7 @@ def _decoded(
     step: Decode, epoch: TaskEpoch, role: Role, payloads: pa.BinaryArray, errors: dict[int, str]
 ) -> dict[str, pa.Array]:
     form, columns = (step.key, key_columns(step.topic)) if role is Role.KEY else (step.value, value_columns(step.topic))
-    decoded = _access(epoch).deserializer(form, _spec(step.source.kafka, role, columns)).read(payloads)
+    decoded = _access(epoch).deserializer(form, _spec(step.source.kafka, role, columns, epoch)).read(payloads)
     for row, error in decoded.errors.items():
         errors.setdefault(row, f"its {role} is no {form.name} of the declared columns: {error}")
     return dict(zip(columns, decoded.columns.columns, strict=True))
@@ -179,7 +183,7 @@ def _encoded(step: Produce, epoch: TaskEpoch, role: Role, rows: Rows, errors: di
         form, columns, given = step.key, key_columns(step.topic), rows.keys
     else:
         form, columns, given = step.value, value_columns(step.topic), rows.values
-    spec = _spec(step.kafka, role, columns)
+    spec = _spec(step.kafka, role, columns, epoch)
     if columns:
         batch = pa.RecordBatch.from_arrays([given[name] for name in columns], schema=spec.schema)
     else:
@@ -191,9 +195,9 @@ def _encoded(step: Produce, epoch: TaskEpoch, role: Role, rows: Rows, errors: di
     return encoded
 
 
-def _spec(kafka: KafkaTopic | None, role: Role, columns: Mapping[str, pa.DataType]) -> PayloadSpec:
+def _spec(kafka: KafkaTopic | None, role: Role, columns: Mapping[str, pa.DataType], epoch: TaskEpoch) -> PayloadSpec:
     assert kafka is not None
-    return PayloadSpec(kafka.name, role, columns)
+    return PayloadSpec(kafka.name, role, columns, _access(epoch).registry(kafka.cluster))
 
 
 def _access(epoch: TaskEpoch) -> KafkaAccess:

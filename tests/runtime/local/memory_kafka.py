@@ -208,6 +208,9 @@ class MemoryAccess:
     def reader(self, log: RangeReader) -> RangeReader:
         return log
 
+    def registry(self, cluster: str) -> None:
+        return None
+
     def deserializer(self, form: PluginRef, spec: PayloadSpec) -> Deserializer:
         return self.serde(form).deserializer(spec)
 
