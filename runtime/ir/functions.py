@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from importlib.util import resolve_name
 from pathlib import Path
+from threading import Lock
 
 from ...unusable_paths import OutsideProjectError, is_outside
 
@@ -124,22 +125,28 @@ def _is_own(module: str) -> bool:
     return module == FOLDER or module.startswith(f"{FOLDER}.")
 
 
+# Before Python 3.11.8 and 3.12.2, parsers in two threads disturb each other: "SystemError: AST constructor recursion
+# depth mismatch", python/cpython#106905.
+_PARSER = Lock()
+
+
 def _imported(text: str, package: str) -> Iterator[str]:
     """The modules that a module may import, anywhere in its text. Empty for text that is not valid Python."""
     try:
-        nodes = list(ast.walk(ast.parse(text)))
+        with _PARSER:
+            module = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return
-    for node in nodes:
+    for node in ast.walk(module):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             try:
-                module = resolve_name("." * node.level + (node.module or ""), package)
+                source = resolve_name("." * node.level + (node.module or ""), package)
             except ImportError:  # outside the project: the import itself will raise an error
                 continue
-            yield module
-            yield from (f"{module}.{alias.name}" for alias in node.names)
+            yield source
+            yield from (f"{source}.{alias.name}" for alias in node.names)
 
 
 # Python functions for expressions, from the section `functions:` of headwater.yml.

@@ -1,4 +1,6 @@
+import gc
 import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -166,3 +168,23 @@ def test_module_that_ends_its_process_as_it_is_imported_is_an_error(project: Pro
     project.write(text=f"{start}\nend(0)\n")
     with pytest.raises(FunctionLoadError, match=r"ProcessExitError: os._exit\(0\) would end the whole process"):
         load(project.function("functions.text:slug"))
+
+
+def test_threads_compute_digests_at_the_same_time() -> None:
+    """Python before 3.11.8 cannot parse in two threads that take turns when garbage is collected."""
+    text = "import functions.other\n" + "".join(f"x{n} = [{n}]\n" for n in range(50))
+    code = PythonCode((("functions/own.py", text), ("functions/other.py", "")))
+
+    def switch_threads(*_: object) -> None:
+        os.stat(os.devnull)
+
+    collected = gc.get_threshold()
+    gc.callbacks.append(switch_threads)
+    gc.set_threshold(50)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            digests = set(threads.map(lambda _: code.digest_of("functions.own"), range(40)))
+    finally:
+        gc.set_threshold(*collected)
+        gc.callbacks.remove(switch_threads)
+    assert len(digests) == 1
