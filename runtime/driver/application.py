@@ -22,6 +22,7 @@ from ..log.state import LoadedStates, LogState
 from ..placing.assigned import Assigned
 from ..progress.committed import Committed
 from ..progress.committer import Committer, ConsumedRecordsMissingError, FencedError
+from ..progress.kafka_ends import with_partitions
 from ..progress.planner import Planner, beginnings
 from ..progress.positions import GlobalTask, check_raw_positions
 from ..state.directory import check_same_log_for, log_location, take_over_rebuild
@@ -141,6 +142,7 @@ class ApplicationRun:
         self._loop: EpochLoop | None = None
         self._monitor: Monitor | None = None
         self._lost: list[str] = []
+        self._tally = Tally()
 
     @property
     def was_stopped_by_records(self) -> bool:
@@ -181,6 +183,8 @@ class ApplicationRun:
         error: HeadwaterError | None = None
         try:
             status = self._run(stop, until_caught_up)
+            while self._grows() and not stop.is_set():
+                status = self._run(stop, until_caught_up)
             error = self._loop.failed.error if self._loop is not None else None
         except (FencedError, FullyRefreshedError) as fenced:
             status, error = self._fenced(fenced)
@@ -191,6 +195,16 @@ class ApplicationRun:
             if isinstance(error, ClusterEndedError) and stop.is_set():
                 status, error = self._cut_off(error), None
         return self._result(status, error, time.monotonic() - begun)
+
+    def _grows(self) -> bool:
+        """Whether topics in Kafka have got more partitions. The topology has them from now on, for another claim."""
+        loop = self._loop
+        if loop is None or not loop.added or loop.failed.error is not None:
+            return False
+        self._topology, self._loop = with_partitions(self._topology, loop.added), None
+        self.leave()
+        self.begin(self._generation)
+        return True
 
     def _fenced(self, error: FencedError | FullyRefreshedError) -> tuple[Status, HeadwaterError]:
         """Status and error of a run that finds other commits than its own, or none: another run has taken over, or the
@@ -235,7 +249,8 @@ class ApplicationRun:
             check_state(self._topology, committed, self._changes)
             start.log.settle(self._topology.application)  # after the checks, as errors change nothing
             incarnation = committed.own.incarnation or uuid.uuid4().hex
-            commits = EpochCommits(start.committer, committed, GlobalTask(self._topology, committed), removal)
+            counted = GlobalTask(self._topology, committed)
+            commits = EpochCommits(start.committer, committed, counted, removal, self._tally)
             group.join(incarnation, commits)
             assigned = group.place()
             self._placed(assigned)
@@ -297,7 +312,7 @@ class ApplicationRun:
         self._generation = committer.generation
 
     def _result(self, status: Status, error: HeadwaterError | None, seconds: float) -> ApplicationResult:
-        tally = self._loop.tally if self._loop is not None else Tally()
+        tally = self._tally
         application, assigned = self._topology.application, self._assigned
         writer = None if self._monitor is None else self._monitor.status
         if writer is not None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
+from ...errors import UnavailableError
 from ..engine.failed_stage import Facts
 from ..ir.topology import Settings, Subtopology
 from ..placing.place import Client
@@ -59,7 +60,9 @@ class Failing:
 
 
 def named_by(facts: Facts, plan: EpochPlan) -> tuple[Failing, ...]:
-    """The failing records that the error of a trial names."""
+    """The failing records that the error of a trial names. Raises UnavailableError if the trial itself was cut off."""
+    if facts.kind == "unavailable":
+        raise UnavailableError(facts.cause, facts.hint or None)
     causes = facts.causes or (facts.cause,) * len(facts.numbers)
     return tuple(
         Failing.numbered(number, plan, facts.at, cause, facts.stateless)

@@ -53,14 +53,20 @@ class EpochCommits:
     """
 
     def __init__(
-        self, committer: Committer, committed: Committed, global_task: GlobalTask, removal: FileRemoval
+        self,
+        committer: Committer,
+        committed: Committed,
+        global_task: GlobalTask,
+        removal: FileRemoval,
+        tally: Tally | None = None,
     ) -> None:
+        """`tally`: of the application's earlier loops in this run."""
         self._committer = committer
         self._committed = committed
         self._global_task = global_task
         self._removal = removal
         self._epoch = 0
-        self.tally = Tally()
+        self.tally = tally or Tally()
         self.last = LastCommit()
         self._ends: Ends = {}
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from ...errors import UnavailableError
 from ..assignment.balance import tasks_of
 from ..ir.topology import Subtopology, Topology
 from ..kafka.sources import Clusters
@@ -27,7 +28,7 @@ from ..progress.positions import check_raw_positions
 from ..restore.store_changelog_reader import RestoreStalledError
 from ..task_id import TaskId, TaskKey
 from ..tasks.errors import TaskCorruptedError
-from ..tasks.measured import TaskOutcome
+from ..tasks.measured import TaskOutcome, Trouble
 from ..tasks.plan import EpochPlan
 from ..tasks.task import StreamTask
 from ..timed_parts import timed, wall_ms
@@ -95,7 +96,7 @@ class LoopState(Enum):
     `RUNNING`: epochs start. `PAUSED`: the application is paused: no epoch and no slice of a restore starts, open epochs
     are committed. `DRAINING`: the loop ends once the open epochs are committed; none starts. `CAUGHT_UP`: the end of a
     loop without unread records, or without a task that could get one, as others have stopped. `DRAINED`: the end of a
-    loop that was stopped.
+    loop that was stopped, or whose topology has to grow (`EpochLoop.added`).
     """
 
     RUNNING = "running"
@@ -145,7 +146,8 @@ class EpochLoop:
         outages = Outages(app.name, run.observer) if run.lasting else None
         app.committed.kafka.outages = outages
         self._troubles = Troubles(app.name, app.group, app.committed, monitor.failed, run.observer, outages)
-        self._added: set[str] = set()
+        self.added: Mapping[str, int] = {}
+        """Raw topics with more partitions in Kafka than in the topology -> their number there."""
         self._group_offsets = GroupOffsets(app.topology, app.committed, run.kafka, run.observer)
         self._unread: dict[int, Sequence[TaskId]] = {}
         self._unread_at: tuple[int, ...] | None = None
@@ -219,8 +221,8 @@ class EpochLoop:
     def _update_state(self, stop: threading.Event) -> None:
         """Enter the state of this round. A loop that drains reports its open epochs once."""
         paused = self._pause.asked_for()
-        if stop.is_set() or self.failed.ends_run:
-            if self.state is not LoopState.DRAINING and self._open:
+        if stop.is_set() or self.failed.ends_run or self.added:
+            if self.state is not LoopState.DRAINING and self._open and not self.added:
                 self._run.observer.on(ApplicationStopping(self._app.name, len(self._open)))
             self.state = LoopState.DRAINING
         else:
@@ -244,16 +246,15 @@ class EpochLoop:
             self._committed.refresh()
             check_not_repartitioned(self._committed)
             check_raw_positions(self._topology, self._committed)
-            self._report_added()
+            self._look_for_added()
             # From here on the state has the commits of all decided epochs, also during a pause.
             self._upkeep.advance(Epochs(self._commits.epoch, self._open_epochs()))
 
-    def _report_added(self) -> None:
-        """Report topics in Kafka that have more partitions than the topology, once each."""
-        added = self._committed.kafka.added
-        for topic, partitions in added.items():
-            if topic not in self._added:
-                self._added.add(topic)
+    def _look_for_added(self) -> None:
+        """Drain once topics in Kafka have more partitions than the topology: the claim has to name their tasks."""
+        if not self.added:
+            self.added = self._committed.kafka.added
+            for topic, partitions in self.added.items():
                 known = len(self._committed.kafka.ends[topic])
                 self._run.observer.on(KafkaPartitionsAdded(self._app.name, topic, known, partitions))
 
@@ -379,14 +380,21 @@ class EpochLoop:
         return self._units[key]
 
     def _job(self, unit: Unit, plan: EpochPlan, examined: Set[TaskKey]) -> Outcomes:
-        """In a thread of the pool: run the epoch. If it fails, find the failing records."""
+        """In a thread of the pool: run the epoch. If it fails, find the failing records.
+
+        If a service outside does not answer in this search, all tasks drop the epoch.
+        """
         try:
-            outcomes = unit.job.run(plan)
-            return settled(unit.job, unit.part, plan, outcomes)
-        except Exception as error:  # any error of a user's expression or function
-            if unit.lost or self._run.cluster.lost(unit.member.client):
-                raise ClientLostError(plan.application, unit.member.client.name) from error
-            return isolate(unit.job, unit.part, plan, error, examined)
+            try:
+                outcomes = unit.job.run(plan)
+                return settled(unit.job, unit.part, plan, outcomes)
+            except Exception as error:  # any error of a user's expression or function
+                if unit.lost or self._run.cluster.lost(unit.member.client):
+                    raise ClientLostError(plan.application, unit.member.client.name) from error
+                return isolate(unit.job, unit.part, plan, error, examined)
+        except UnavailableError as error:
+            trouble = Trouble.from_error(error)
+            return tuple(TaskOutcome.troubled(task, trouble) for task in plan.tasks), ()
 
     def _finish(self, job: Future[Outcomes]) -> None:
         """Commit the results of a job, except for tasks that were closed or lost meanwhile."""

@@ -11,6 +11,7 @@ one. For a failing task, prefixes of its input are tried, many in one job, until
   is searched for. A record for which the system ends the worker is named, but never skipped.
 - A step that fails once, and not when the epoch runs again, depends on more than its records, such as a function that
   reads from an iterator of an earlier call. Its results of the second run are not accepted.
+- A service that does not answer ends the search: nothing of the epoch counts, and the next one begins it again.
 - A worker that the system ends reports no cause. It may be a damaged page of a store. So the stores of a task whose
   worker has ended twice are checked first, and a record is blamed only if it happens again.
 """
@@ -21,7 +22,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from ...errors import HeadwaterError
+from ...errors import HeadwaterError, UnavailableError
 from ..chosen_plugins import ChosenPlugins
 from ..ir.topology import PluginRef, Subtopology
 from ..log.errors import RangeMissingError
@@ -329,6 +330,8 @@ def _not_repeated(at: str, cause: str) -> tuple[str, str]:
 def _raise_trouble(outcomes: Iterable[TaskOutcome] | None) -> None:
     for outcome in outcomes or ():
         if (trouble := outcome.trouble) is not None:
+            if trouble.kind == "unavailable":
+                raise UnavailableError(trouble.cause, trouble.way_out or None)
             raise TaskCorruptedError(trouble.cause, store=trouble.store or None, way_out=trouble.way_out or None)
 
 
@@ -339,7 +342,9 @@ _LADDER = 8
 
 
 def raise_if_no_record(job: EpochJob, part: Subtopology, plan: EpochPlan, error: Exception) -> None:
-    """Raise an error that no record can cause: one of Headwater, of the machine, or of a cluster that has ended."""
+    """Raise an error that no record can cause: one of Headwater, of the machine, of a cluster that has ended, or of a
+    service that does not answer.
+    """
     if isinstance(error, HeadwaterError):
         raise error
     facts = job.facts(error)
@@ -348,6 +353,8 @@ def raise_if_no_record(job: EpochJob, part: Subtopology, plan: EpochPlan, error:
             raise RecordsMissingError(facts.cause, facts.path, way_out=facts.hint or None) from error
         case "corrupted":
             raise TaskCorruptedError(facts.cause, way_out=facts.hint or None) from error
+        case "unavailable":
+            raise UnavailableError(facts.cause, facts.hint or None) from error
         case "outside":
             raise JobError(plan.application, part.name, facts.cause, facts.hint or None) from error
         case "ended":

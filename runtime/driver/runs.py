@@ -17,18 +17,17 @@ from ..chosen_plugins import log_of
 from ..ingest.repartition import TOPIC_ERRORS, repartition
 from ..ir.topology import Settings, Topology
 from ..kafka.sources import Clusters
-from ..kafka.worker import offsets_of
 from ..log.errors import FullyRefreshedError
 from ..log.state import LoadedStates
 from ..progress.committed import Committed
-from ..progress.kafka_ends import resolved
 from ..task_id import TaskKey
 from ..timed_parts import wall_ms
 from .application import ApplicationRun, check_log, check_state, load_start_state
 from .cluster import Cluster
 from .epochs import Feed
-from .events import ApplicationStopped, Observer, Observers, TopicRepartitioned
+from .events import Observer, Observers, TopicRepartitioned
 from .failures import user_error
+from .kafka_starts import once_answered, with_kafka, without_start
 from .loop import RunContext
 from .rebuild import Passes, Rebuild, together
 from .results import ApplicationResult, RunResults
@@ -36,16 +35,6 @@ from .stopping import check_not_paused
 from .upkeep import ExternalTopicsCleaning
 
 # Changes that a run finds at its start, and the repartitioning of external topics.
-
-
-def _with_kafka(
-    topologies: Sequence[Topology], settings: Settings, kafka: Clusters | None
-) -> tuple[Sequence[Topology], Clusters | None]:
-    """(The topologies with what Kafka says of their raw topics, the clusters of these). Raises errors of Kafka."""
-    if all(topic.kafka is None for topology in topologies for topic in topology.read):
-        return topologies, kafka
-    clusters = offsets_of(settings.kafka) if kafka is None else kafka
-    return resolved(topologies, clusters), clusters
 
 
 def changes_at_start(
@@ -163,16 +152,47 @@ def run_topologies(
       depend on the failed one continue.
     - In a run until caught up they continue, unless another run has taken one of them over.
 
+    Applications with raw topics whose cluster does not answer at the start fail in a run until caught up, and start
+    once it does in a lasting one. The others do not wait for it.
+
     `owned`, `kafka`: see `changes_at_start`. `feed`: gives records to a run of one application until caught up. Raises
     OtherLogError.
     """
     started, begun = wall_ms(), time.monotonic()
-    topologies, kafka = _with_kafka(topologies, settings, kafka)
-    stop = stop or threading.Event()
-    observer = observer or Observers()
+    stop, observer = stop or threading.Event(), observer or Observers()
+    start = with_kafka(topologies, settings, kafka, stop)
+    members = (*start.ready, *start.waiting)
+    context = RunContext(cluster, members, not until_caught_up, observer, held, feed, kafka=start.clusters)
+
+    def run(ready: Sequence[Topology]) -> list[ApplicationResult]:
+        return _run(ready, settings, context, until_caught_up=until_caught_up, stop=stop, owned=owned)
+
+    if not start.waiting:
+        results = run(start.ready)
+    elif until_caught_up or stop.is_set():
+        results = [*without_start(start.waiting, start.error, observer), *(run(start.ready) if start.ready else ())]
+    else:
+        with ThreadPoolExecutor(1) as pool:
+            late = pool.submit(once_answered, start, settings, observer, stop, run)
+            results = [*(run(start.ready) if start.ready else ()), *late.result()]
+    order = [topology.application for topology in topologies]
+    results.sort(key=lambda result: order.index(result.application))
+    return RunResults(started, time.monotonic() - begun, tuple(results))
+
+
+def _run(
+    topologies: Sequence[Topology],
+    settings: Settings,
+    context: RunContext,
+    *,
+    until_caught_up: bool,
+    stop: threading.Event,
+    owned: Collection[str] | None,
+) -> list[ApplicationResult]:
+    """Run applications of a run, in their order. Kafka has answered for all of them."""
+    cluster, observer, kafka = context.cluster, context.observer, context.kafka
     try:
         check_log(topologies, settings, cluster.state_dir(settings))
-        context = RunContext(cluster, topologies, not until_caught_up, observer, held, feed, kafka=kafka)
         start = start_with_topics_in_place(topologies, settings, observer, stop, owned, kafka)
 
         def run_of(topology: Topology, settings: Settings) -> ApplicationRun:
@@ -201,9 +221,7 @@ def run_topologies(
     finally:
         if not until_caught_up:
             stop.set()  # other threads may wait for it, and nothing runs any more
-    order = [topology.application for topology in topologies]
-    results.sort(key=lambda result: order.index(result.application))
-    return RunResults(started, time.monotonic() - begun, tuple(results))
+    return results
 
 
 def _rebuilt(
@@ -278,26 +296,23 @@ def failed_start(
     `changes_at_start`. Raises OtherLogError.
     """
     started, begun = wall_ms(), time.monotonic()
-    topologies, kafka = _with_kafka(topologies, settings, kafka)
+    answered = with_kafka(topologies, settings, kafka)
+    if answered.waiting and not until_caught_up:
+        return None  # they wait for Kafka
     check_log(topologies, settings, state_dir)
-    start = changes_at_start(topologies, settings, owned, kafka=kafka)
+    start = changes_at_start(answered.ready, settings, owned, kafka=answered.clusters)
     if start.recomputed or start.repartitions:
         return None
     loaded = LoadedStates()
-    errors = [
-        _refusal(topology, settings, until_caught_up, start.decided(topology.application), loaded, kafka)
-        for topology in topologies
-    ]
-    results = tuple(
-        ApplicationResult(topology.application, "failed", -1, 0, 0, 0.0, error=str(error), raised=error)
-        for topology, error in zip(topologies, errors, strict=True)
-        if error is not None
-    )
-    if not results or len(results) < len(errors):
+    errors: dict[str, HeadwaterError | None] = {topology.application: answered.error for topology in answered.waiting}
+    for topology in answered.ready:
+        decided = start.decided(topology.application)
+        errors[topology.application] = _refusal(topology, settings, until_caught_up, decided, loaded, answered.clusters)
+    if not all(errors.values()):
         return None
-    for result in results:
-        (observer or Observers()).on(ApplicationStopped(result.application, result.status, 0, 0, result.error))
-    return RunResults(started, time.monotonic() - begun, results)
+    seen = observer or Observers()
+    results = [result for each in topologies for result in without_start([each], errors[each.application], seen)]
+    return RunResults(started, time.monotonic() - begun, tuple(results))
 
 
 def _refusal(

@@ -8,9 +8,9 @@ from .events import Event
 
 
 @dataclass(frozen=True)
-class KafkaPartitionsAdded(Event, level="warning", terminal="always"):
-    """A topic in Kafka has more partitions than at the start of the run, `partitions` instead of `was`. The run does
-    not read the new ones.
+class KafkaPartitionsAdded(Event, terminal="always"):
+    """A topic in Kafka has more partitions than before, `partitions` instead of `was`. The application is claimed again
+    with them.
     """
 
     topic: str
@@ -24,8 +24,8 @@ class KafkaPartitionsAdded(Event, level="warning", terminal="always"):
     @property
     def said(self) -> str:
         return (
-            f"it has {self.partitions:,} partitions in Kafka now, and had {self.was:,} when the run started: the new "
-            "ones are read from their first records on when the application starts again"
+            f"it has {self.partitions:,} partitions in Kafka now, and had {self.was:,}: the new ones are read from "
+            "their first records on"
         )
 
 

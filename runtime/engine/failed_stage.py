@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
-from ...errors import HeadwaterError, MachineError, shortened
+from ...errors import HeadwaterError, MachineError, UnavailableError, shortened
 from ...plugins.errors import error_text
 from ..dataclass_json import to_plain
 from ..ir.topology import Topic
@@ -105,6 +105,7 @@ class Facts:
     - `step`: a step failed on its input. `at` (file:line in the YAML) is the step.
     - `corrupted`: a store must be restored. Found in a trial.
     - `missing`: the file `path` with records does not exist. Found in a trial.
+    - `unavailable`: a service outside does not answer. Found in a trial.
     - `outside`: the cause is a file, the log or the machine, not a record.
     - `crashed`: the system ended the worker.
     - `ended`: the process that executes the job has ended.
@@ -116,7 +117,7 @@ class Facts:
     hold, so that fewer records may succeed. `records`: how many records the task took, 0 if unknown.
     """
 
-    kind: Literal["step", "corrupted", "missing", "outside", "crashed", "ended", "unknown"]
+    kind: Literal["step", "corrupted", "missing", "unavailable", "outside", "crashed", "ended", "unknown"]
     cause: str
     at: str = ""
     hint: str = ""
@@ -196,6 +197,8 @@ def facts_of(error: Exception) -> Facts:
             return Facts("corrupted", error.message)
         case OSError() | MemoryError():
             return facts_of(MachineError.from_error(error))
+        case UnavailableError():
+            return Facts("unavailable", shortened(error.message), hint=error.hint or "")
         case HeadwaterError():
             return Facts("outside", shortened(error.message), hint=error.hint or "")
     return Facts("unknown", shortened(error_text(error)), too_large=too_large(error))

@@ -89,6 +89,17 @@ def as_committed(topology: Topology, state: LogState) -> Topology:
     return _with_raw(topology, look)
 
 
+def with_partitions(topology: Topology, partitions: Mapping[str, int]) -> Topology:
+    """The topology with other numbers of partitions of some raw topics."""
+
+    def look(kafka: KafkaTopic) -> tuple[int, str]:
+        raw = raw_topic(kafka.name, kafka.cluster).name
+        return partitions.get(raw, known[raw].partitions), kafka.id
+
+    known = {topic.name: topic for topic in topology.read}
+    return _with_raw(topology, look)
+
+
 def _with_found(topic: Topic, find: Callable[[KafkaTopic], tuple[int, str]]) -> Topic:
     if topic.kafka is None:
         return topic
@@ -157,7 +168,7 @@ class RawEnds(Protocol):
 class KafkaEnds(RawEnds):
     """The ends of an application's raw topics, as of the last answers of their clusters. `topics`: raw ones.
 
-    Partitions beyond those of a topic are ignored: the next start takes them up (`added`). `number`: changes with the
+    Partitions beyond those of a topic are ignored: the next claim has them (`added`). `number`: changes with the
     ends. `seconds`: a monotonic clock. One thread polls; others may read meanwhile. `outages`: where a cluster is
     reported that does not answer, while its last answer counts; None: it is an error.
     """

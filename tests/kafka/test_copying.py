@@ -1,16 +1,21 @@
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Message, Producer
+from confluent_kafka.admin import NewPartitions
 
+from headwater.runtime.driver.events import EpochCommitted, Event
+from headwater.runtime.driver.service_events import KafkaPartitionsAdded
 from headwater.runtime.ir.topology import Topic
 from headwater.tests.kafka.broker import KafkaBroker
 from headwater.tests.kafka.copying import PARTITIONS, Copying, produced, read_all
+from headwater.tests.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
 
@@ -131,6 +136,37 @@ def test_new_application_begins_where_start_says(copying: Copying) -> None:
     produced(copying.broker, copying.source, [("a", {"n": 2})])
     late.run(late.incoming)
     assert [record.value for record in late.copied()] == [{"n": 2}]
+
+
+class Adds:
+    """An observer under which partitions are added at the first commit. The run is stopped once all is copied."""
+
+    def __init__(self, copying: Copying) -> None:
+        self.copying = copying
+        self.stop = threading.Event()
+        self.told: list[KafkaPartitionsAdded] = []
+
+    def on(self, event: Event) -> None:
+        broker, source = self.copying.broker, self.copying.source
+        if isinstance(event, KafkaPartitionsAdded):
+            self.told.append(event)
+        elif isinstance(event, EpochCommitted) and not self.told:
+            broker.admin.create_partitions([NewPartitions(source, 5)])[source].result()
+            wait_until(lambda: len(broker.admin.list_topics(source).topics[source].partitions) == 5)
+            produced(broker, source, [("d", {"n": 4})], partition=4)
+        elif isinstance(event, EpochCommitted):
+            self.stop.set()
+
+
+def test_partitions_that_are_added_are_read_by_the_run_that_sees_them(copying: Copying) -> None:
+    produced(copying.broker, copying.source, [("a", {"n": 1})], partition=1)
+    late, adds = replace(copying, start="latest"), Adds(copying)
+    late.run(late.incoming)
+    produced(copying.broker, copying.source, [("b", {"n": 2})], partition=2)
+    (result,) = late.run(late.incoming, observer=adds, stop=adds.stop, until_caught_up=False)
+    assert (result.error, result.records) == (None, 2)
+    assert sorted(record.value["n"] for record in late.copied() if record.value) == [2, 4]
+    assert [(event.was, event.partitions) for event in adds.told] == [(3, 5)]
 
 
 def test_tools_of_kafka_see_no_lag_behind_transactions(copying: Copying) -> None:

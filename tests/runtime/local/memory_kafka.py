@@ -73,6 +73,9 @@ class MemoryKafka:
         self.silent = False
         self.answers: threading.Event | None = None
         """Set while answers come; None: always."""
+        self.falls_silent_at = 0
+        """The number of the read from which on it does not answer; 0: none."""
+        self.reads = 0
         self.topics: dict[str, MemoryTopic] = {}
         self.asked = 0
         self.groups: dict[tuple[str, str], dict[int, int]] = {}
@@ -156,6 +159,8 @@ class MemoryKafka:
     def read(self, within: LogRange, start: int | None, columns: Columns) -> Iterator[Fetched]:
         """See `RangeReader.read`. Columns are those of a schema."""
         assert isinstance(columns, pa.Schema)
+        self.reads += 1
+        self.silent = self.silent or self.reads == self.falls_silent_at
         self._answer()
         _, _, name, topic_id = within.token.split(":")
         topic = self._topic(name)

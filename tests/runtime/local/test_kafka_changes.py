@@ -10,7 +10,7 @@ import pytest
 
 from headwater.runtime.changes.model import IncompatibleStateError, Verdict
 from headwater.runtime.changes.planning import Planned, plan_on
-from headwater.runtime.driver.events import EpochCommitted, Event
+from headwater.runtime.driver.events import ApplicationStarted, ApplicationStopped, EpochCommitted, Event
 from headwater.runtime.driver.results import ApplicationResult
 from headwater.runtime.driver.service_events import KafkaPartitionsAdded
 from headwater.runtime.log.placed_log import PlacedLog
@@ -83,17 +83,14 @@ def moved(project: KafkaProject, whence: Whence, *partitions: int, keep_state: b
 
 
 class Doing:
-    """An observer that does something once, after a commit of the copy, and notes events of a kind."""
+    """An observer that does something once, after a commit of the copy."""
 
     def __init__(self, project: KafkaProject, *steps: str) -> None:
         self.project = project
         self.steps = list(steps)
         self.stop = threading.Event()
-        self.added: list[KafkaPartitionsAdded] = []
 
     def on(self, event: Event) -> None:
-        if isinstance(event, KafkaPartitionsAdded):
-            self.added.append(event)
         if isinstance(event, EpochCommitted):
             if not self.steps:
                 self.stop.set()
@@ -104,9 +101,6 @@ class Doing:
             if step == "create again":
                 self.project.kafka.delete(NAME)
                 self.project.kafka.create(NAME, 2)
-            if step == "add partitions":
-                self.project.kafka.add_partitions(NAME, 4)
-                produce(self.project, 3, 2)
             if step not in ("create again", "delete records"):
                 produce(self.project, 1, 1)
 
@@ -190,16 +184,45 @@ def test_topic_with_fewer_partitions_is_not_copied(project: KafkaProject) -> Non
     assert "it has 1 partition in Kafka, and had 2" in str(error)
 
 
-def test_added_partitions_are_told_once_and_copied_from_the_next_start_on(project: KafkaProject) -> None:
+class Adding:
+    """An observer under which partitions are added at the first commit. It stops the run when `count` records are
+    copied.
+    """
+
+    def __init__(self, project: KafkaProject, count: int) -> None:
+        self.project = project
+        self.count = count
+        self.stop = threading.Event()
+        self.seen: list[Event] = []
+
+    def on(self, event: Event) -> None:
+        self.seen.append(event)
+        if isinstance(event, EpochCommitted):
+            if len(self.project.kafka.topics[NAME].partitions) == 2:
+                self.project.kafka.add_partitions(NAME, 4)
+                produce(self.project, 3, 2)
+                produce(self.project, 1, 1)
+            if len(copied(self.project)) == self.count:
+                self.stop.set()
+
+
+@pytest.mark.parametrize("until_caught_up", [False, True])
+def test_added_partitions_are_copied_by_the_run_that_sees_them(project: KafkaProject, until_caught_up: bool) -> None:
     project.run_reader()
-    incarnation = project.state().incarnation
-    watching = Doing(project, "add partitions", "nothing")
-    assert watching.run().error is None
-    assert watching.added == [KafkaPartitionsAdded(COPY, RAW, 2, 4)]
-    assert copied(project) == numbered(0, *range(5)) + numbered(1, *range(8))
-    project.run_copy()
-    assert copied(project) == numbered(0, *range(5)) + numbered(1, *range(8)) + numbered(3, 0, 1)
-    assert project.state().incarnation == incarnation  # nothing was rebuilt
+    before = project.state()
+    adding = Adding(project, count=14)
+    produce(project, 1, 1)
+    options = {"observer": adding, "stop": adding.stop, "until_caught_up": until_caught_up}
+    (result,) = project.attempt([project.copy], **options).applications
+    assert (result.error, result.records) == (None, 4)
+    assert copied(project) == numbered(0, *range(5)) + numbered(1, *range(7)) + numbered(3, 0, 1)
+    kinds = (KafkaPartitionsAdded, ApplicationStarted, ApplicationStopped)
+    told = [event for event in adding.seen if isinstance(event, kinds)]
+    assert [type(event) for event in told] == [ApplicationStarted, KafkaPartitionsAdded, *kinds[1:]]
+    assert told[1] == KafkaPartitionsAdded(COPY, RAW, 2, 4)
+    after = project.state()
+    assert after.generation == before.generation + 2  # the claim names the new tasks
+    assert after.incarnation == before.incarnation  # nothing was rebuilt
     assert project.run_reader().waiting == 0
     assert not project.lag()
 

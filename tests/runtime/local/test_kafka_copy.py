@@ -11,11 +11,13 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from headwater.runtime.driver.events import EpochCommitted, Event
+from headwater.runtime.driver.events import ApplicationStarted, EpochCommitted, Event
 from headwater.runtime.driver.failures import Outages
+from headwater.runtime.driver.results import RunResults
+from headwater.runtime.driver.runs import failed_start
 from headwater.runtime.driver.service_events import ServiceAvailable, ServiceUnavailable
 from headwater.runtime.task_id import TaskKey
-from headwater.tests.runtime.local.kafka_project import COPY, NAME, RAW, KafkaProject, message
+from headwater.tests.runtime.local.kafka_project import COPY, NAME, RAW, READER, KafkaProject, message
 from headwater.tests.runtime.local.local_application import WHOLE
 from headwater.tests.runtime.local.memory_kafka import KafkaCluster, Message
 
@@ -268,6 +270,93 @@ def test_outage_is_over_once_the_driver_and_all_tasks_are_answered() -> None:
     outages.end("main")
     outages.end(task)
     assert kinds.seen == [ServiceUnavailable, ServiceAvailable]
+
+
+class Returns:
+    """An observer under which the cluster answers once its silence is told, and all others have started. It ends the
+    run when the reader has read `records`.
+    """
+
+    def __init__(self, project: KafkaProject, records: int, *others: str) -> None:
+        self._kafka = project.kafka
+        self._records = records
+        self._missing = {COPY, *others}
+        self.stop = threading.Event()
+        self.seen: list[Event] = []
+
+    def on(self, event: Event) -> None:
+        self.seen.append(event)
+        if isinstance(event, ServiceUnavailable | ApplicationStarted):
+            self._missing.discard(event.application)
+            self._kafka.silent = self._kafka.silent and bool(self._missing)
+        read = [each for each in self.seen if isinstance(each, EpochCommitted) and each.application != COPY]
+        if sum(each.records for each in read) == self._records:
+            self.stop.set()
+
+    def of(self, *kinds: type[Event]) -> list[tuple[str, type[Event]]]:
+        return [(event.application, type(event)) for event in self.seen if isinstance(event, kinds)]
+
+
+def test_start_without_kafka_waits_and_holds_up_nothing_else(tmp_path: Path) -> None:
+    project = KafkaProject(tmp_path)
+    project.produce(0, message("a", "1", 1))
+    project.kafka.silent = True
+    watched = Returns(project, 1, READER)
+    options = {"observer": watched, "stop": watched.stop, "until_caught_up": False}
+    copy, reader = project.attempt([project.copy, project.reader], **options).applications
+    assert [(each.application, each.status, each.records) for each in (copy, reader)] == [
+        (COPY, "interrupted", 1),
+        (READER, "interrupted", 1),
+    ]
+    assert watched.of(ServiceUnavailable, ServiceAvailable) == [(COPY, ServiceUnavailable), (COPY, ServiceAvailable)]
+
+
+def test_run_until_caught_up_without_kafka_runs_what_does_not_need_it(tmp_path: Path) -> None:
+    project = KafkaProject(tmp_path)
+    project.produce(0, message("a", "1", 1))
+    project.run_copy()
+    project.kafka.silent = True
+    copy, reader = project.attempt([project.copy, project.reader]).applications
+    assert (copy.status, copy.error) == ("failed", "Kafka does not answer")
+    assert (reader.status, reader.records) == ("caught_up", 1)
+
+
+def test_copy_alone_fails_before_a_cluster_is_started_only_if_it_would_not_wait(tmp_path: Path) -> None:
+    project = KafkaProject(tmp_path)
+    project.kafka.silent = True
+
+    def refused(until_caught_up: bool) -> RunResults | None:
+        kafka = {"main": project.kafka}
+        return failed_start([project.copy], project.settings(), None, until_caught_up=until_caught_up, kafka=kafka)
+
+    assert refused(until_caught_up=False) is None
+    results = refused(until_caught_up=True)
+    assert results is not None
+    assert [(each.application, each.error) for each in results.applications] == [(COPY, "Kafka does not answer")]
+
+
+def test_start_that_waits_for_kafka_can_be_stopped(tmp_path: Path) -> None:
+    project = KafkaProject(tmp_path)
+    project.kafka.answers = threading.Event()
+    stop = threading.Event()
+    stop.set()
+    copy, reader = project.attempt([project.copy, project.reader], stop=stop, until_caught_up=False).applications
+    assert [copy.status, reader.status] == ["not_started", "not_started"]
+
+
+@pytest.mark.parametrize("read", range(2, 6))
+def test_outage_in_the_search_for_a_failing_record_is_waited_for(tmp_path: Path, read: int) -> None:
+    """The epoch reads the records, then the search reads them again."""
+    project = KafkaProject(tmp_path, partitions=1, ours=1, on_error="dead_letter")
+    project.produce(0, message("a", "1", 1), (b"k", b"{", 2), message("a", "2", 3))
+    project.kafka.falls_silent_at = read
+    watched = Returns(project, 2)
+    options = {"observer": watched, "stop": watched.stop, "until_caught_up": False}
+    copy, _ = project.attempt([project.copy, project.reader], **options).applications
+    assert (copy.status, copy.error, copy.records) == ("interrupted", None, 3)
+    assert [row[1] for row in project.read(project.flights)[0]] == ["1", "2"]
+    assert len(project.read(project.letters)[0]) == 1
+    assert project.kafka.reads >= read
 
 
 class Kinds:
