@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 REQUIRED: Mapping[tuple[str, str], Mapping[str, str]] = {
     ("store_backend", "rocksdb"): {"rocksdict": "headwater[rocksdb]"},
     ("log", "object_store"): {"obstore": "headwater[object-store]"},
+    ("serde", "protobuf"): {"google.protobuf": "headwater[protobuf]", "protoc": "headwater[protobuf]"},
 }
 """Kind and name of a built-in plugin -> the modules that it needs -> the argument of `pip install` for them."""
 
@@ -199,9 +200,39 @@ def headwater_register_serdes(register: Register) -> None:
     register(
         "json", "headwater.runtime.serdes.json:JsonSerde", description="JSON objects with a field for each column."
     )
+    register(
+        "protobuf",
+        "headwater.runtime.serdes.protobuf.serde:protobuf_serde",
+        _options() | {"properties": {**_SCHEMA_OPTIONS, "message": _MESSAGE}},
+        description="Protobuf messages with a field for each column, and a schema in a registry.",
+        requires=REQUIRED["serde", "protobuf"],
+    )
     for name, description in _PRIMITIVES.items():
         register(name, partial(_primitive_serde, name), description=description)
 
+
+_SCHEMA_OPTIONS: dict[str, dict[str, Any]] = {
+    "subject": {
+        "type": "string",
+        "minLength": 1,
+        "description": "The subject of the schema; default: by the strategy.",
+    },
+    "subject_name_strategy": {
+        "enum": ["topic", "record", "topic_record"],
+        "description": "topic (the default): TOPIC-key or TOPIC-value; record: the record's full name; topic_record.",
+    },
+    "register": {
+        "type": "boolean",
+        "description": "Whether a run registers the schema of the columns; default false: it has to be there.",
+    },
+}
+"""The options of all formats with a registry."""
+
+_MESSAGE = {
+    "type": "string",
+    "minLength": 1,
+    "description": "The message of the schema, with its package; default: the first one.",
+}
 
 _PRIMITIVES = {
     "string": "One text, in UTF-8.",

@@ -31,7 +31,7 @@ MINE = """
         register("greedy", Greedy, SCHEMA, "Takes what it can get.")
 """
 
-SERDES = ["bigint", "binary", "boolean", "double", "float", "int", "json", "smallint", "string", "uuid"]
+SERDES = ["bigint", "binary", "boolean", "double", "float", "int", "json", "protobuf", "smallint", "string", "uuid"]
 ASSIGNORS = ["balanced", "balanced_count", "fallback", "high_availability", "sticky"]
 
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.plugins.manager import PluginManager
+from headwater.runtime.ir.topology import SchemaRegistry
 from headwater.runtime.records.types import TIMESTAMP, ddl
 from headwater.runtime.serdes.serde import Direction, PayloadSpec, Role
 from headwater.tests.runtime.serdes.columns import SIMPLE
@@ -19,7 +20,7 @@ PLAIN = {ddl(kind): kind for kind in SIMPLE if not pa.types.is_decimal(kind)}
 
 def holds(name, direction, data_type):
     serde = PluginManager(installed=False).serdes.create(name)
-    return not serde.check(PayloadSpec("topic", Role.VALUE, {"a": data_type}), direction)
+    return not serde.check(PayloadSpec("topic", Role.VALUE, {"a": data_type}, SchemaRegistry("")), direction)
 
 
 def test_page_has_every_builtin_format():
@@ -33,7 +34,10 @@ def test_format_holds_the_types_of_the_page_and_no_others(name, read, written):
         assert {kind for kind, data_type in PLAIN.items() if holds(name, direction, data_type)} == named
 
 
-@pytest.mark.parametrize(("name", "digits"), [(row[0], *re.findall(r"decimal\((\d+),0", row[1])) for row in TABLE[5:8]])
+@pytest.mark.parametrize(
+    ("name", "digits"),
+    [(row[0], *re.findall(r"decimal\((\d+),0", row[1])) for row in TABLE if row[0] in ("smallint", "int", "bigint")],
+)
 def test_decimal_needs_all_digits_of_a_whole_number(name, digits):
     assert holds(name, Direction.READ, pa.decimal128(int(digits), 0))
     assert holds(name, Direction.READ, pa.decimal128(int(digits) + 2, 2))

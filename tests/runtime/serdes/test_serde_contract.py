@@ -2,6 +2,7 @@
 
 import pickle
 from dataclasses import dataclass
+from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
@@ -13,10 +14,14 @@ from headwater.plugins.manager import PluginManager
 from headwater.runtime.records.keys import normal_key
 from headwater.runtime.serdes.serde import Direction, PayloadSpec, Role, Serde, null_keys
 from headwater.tests.runtime.serdes.columns import KEY_TYPES, SIMPLE, TYPES, batches, flags, shown
+from headwater.tests.runtime.serdes.messages import KEY_TYPES as KEYS_OF_MESSAGES
+from headwater.tests.runtime.serdes.messages import TYPES as TYPES_OF_MESSAGES
+from headwater.tests.runtime.serdes.messages import message_batches
+from headwater.tests.runtime.serdes.served_registry import served_registry
 
 
-def builtin(name: str) -> Serde:
-    return PluginManager(installed=False).serdes.create(name)
+def builtin(name: str, **options: object) -> Serde:
+    return PluginManager(installed=False).serdes.create(name, options)
 
 
 def one_column(data_type, some=None):
@@ -40,6 +45,9 @@ def single(name, data_type, some=None):
 
 
 SERDES = {
+    "protobuf": Case(
+        builtin("protobuf", register=True), message_batches(TYPES_OF_MESSAGES), message_batches(KEYS_OF_MESSAGES)
+    ),
     "json": Case(builtin("json"), batches(TYPES), batches(KEY_TYPES)),
     "string": single("string", pa.string()),
     "binary": single("binary", pa.binary()),
@@ -56,7 +64,9 @@ every_serde = pytest.mark.parametrize("name", SERDES)
 
 
 def spec_of(batch, role):
-    return PayloadSpec("topic", role, {field.name: field.type for field in batch.schema})
+    # A topic for each list of columns: a schema that is there may hold them, too, and wider ones.
+    topic = f"topic-{crc32(str(batch.schema).encode())}"
+    return PayloadSpec(topic, role, {field.name: field.type for field in batch.schema}, served_registry())
 
 
 def drawn(data, name, role):
@@ -70,7 +80,7 @@ def drawn(data, name, role):
 
 @every_serde
 def test_what_a_serde_makes_can_be_sent_to_other_processes(name):
-    spec = PayloadSpec("topic", Role.VALUE, {"c0": pa.string()})
+    spec = PayloadSpec("topic", Role.VALUE, {"c0": pa.string()}, served_registry())
     serde = SERDES[name].serde
 
     for made in (serde, serde.deserializer(spec), serde.serializer(spec)):

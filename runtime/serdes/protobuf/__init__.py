@@ -1,0 +1,1 @@
+"""The serde `protobuf`: payloads are messages of a schema in the registry."""
