@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ..runtime.ingest.retry import RetryResult
     from ..runtime.ingest.seeds import SeedResult
     from ..runtime.ir.topology import ExpressionEngine, Settings
+    from ..runtime.kafka.report import ClusterReport
     from ..runtime.log.cleaning.cleaner import CleanedApplication
     from ..runtime.log.inspection.contents import ApplicationContents
     from ..runtime.log.inspection.copying import CopiedLog
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from ..runtime.records.record_json import Record
     from ..runtime.simulation.report import Simulation
     from ..runtime.simulation.rounds import Scenario
+    from .kafka import KafkaTopics
     from .logs import Cleaning, Logs
     from .plans import Plans
     from .project_tests import CaseResult, CaseResults, Testing
@@ -74,6 +76,7 @@ class Project:
     """
 
     _topics: Topics = _part("topics", "Topics")
+    _kafka: KafkaTopics = _part("kafka", "KafkaTopics")
     _stores: Stores = _part("stores", "Stores")
     _runs: Runs = _part("runs", "Runs")
     _testing: Testing = _part("project_tests", "Testing")
@@ -194,6 +197,15 @@ class Project:
         Raises InvalidProjectError, LogError, OtherLogError if stores on this machine belong to another log.
         """
         return self._target.log()
+
+    def inspect_kafka(self, *, records: int = 10) -> tuple[ClusterReport, ...]:
+        """Each cluster of the target: whether it can be reached, the selected topics there, rights, settings, and their
+        last records, decoded, at most `records` of each.
+
+        Needs the network, no Spark. What is wrong is in the reports. Raises NoKafkaError, KafkaClientMissingError,
+        InvalidProjectError.
+        """
+        return self._kafka.inspect(records)
 
     def assignors(self) -> Registry:
         """Task assignors by name, including the project's own. Raises InvalidProjectError, PluginError."""

@@ -6,7 +6,7 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,14 +15,16 @@ import click
 
 from ...errors import HeadwaterError, MachineError
 from ...private_files import make_folder, open_to_others, write_bytes
-from ...readable_text import counted, readable
-from ..options import ProjectOptions, whole_project_options
+from ...readable_text import counted, json_text, readable
+from ..options import ProjectOptions, format_option, project_options
 from ..printing import tables
 from ..printing.terminal import print_line
 
 if TYPE_CHECKING:
     from ...api.project import Project
 
+
+_KAFKA = "kafka"
 
 _PROBE_BYTES = 1 << 20
 """So much is written to the disk of the state directory, and removed."""
@@ -140,6 +142,17 @@ def _spark(project: Project) -> str:
     return f"{pyspark.__version__} on {master}"
 
 
+def _kafka(project: Project) -> str:
+    reports = project.inspect_kafka(records=1)
+    findings = [found for report in reports for found in report.all_findings if found[1].stops]
+    if findings:
+        about, finding = findings[0]
+        others = f", and {len(findings) - 1} more" if len(findings) > 1 else ""
+        raise HeadwaterError(f"{about}: {finding.what}{others}", "`headwater debug kafka` shows all of it")
+    topics = counted(sum(len(report.topics) for report in reports), "topic")
+    return f"{', '.join(f'{report.name} at {report.servers}' for report in reports)}, {topics}"
+
+
 _MACHINE_CHECKS: dict[str, Callable[[], str]] = {
     "python": _python,
     "packages": _packages,
@@ -151,27 +164,51 @@ _PROJECT_CHECKS: dict[str, Callable[[Project], str]] = {
     "state": _state,
     "rights": _rights,
     "spark": _spark,
+    _KAFKA: _kafka,
 }
 CHECKS = (*_MACHINE_CHECKS, *_PROJECT_CHECKS)
 """A check returns its finding, or raises a HeadwaterError with a hint how to fix it."""
 
 
 @click.command()
-@whole_project_options
+@project_options
 @click.argument("checks", nargs=-1, type=click.Choice(CHECKS), metavar="[CHECK]...")
-def command(options: ProjectOptions, checks: tuple[str, ...]) -> None:
+@format_option("table", "json", default="table")
+def command(options: ProjectOptions, checks: tuple[str, ...], style: str) -> None:
     """Check that a run has everything it needs.
 
-    CHECK: python, packages, java, profile, log, state, rights, spark; default: all of them. The first three need no
-    project.
+    CHECK: python, packages, java, profile, log, state, rights, spark, kafka; default: all of them, but kafka only in a
+    target that has it. The first three need no project.
+
+    `debug kafka` alone shows clusters, the selected topics, rights, and their last records, decoded.
     """
-    results = list(_run(options, checks or CHECKS))
-    rows = [(result.name, result.verdict, readable(result.found)) for result in results]
-    tables.show(("check", "", "found"), rows)
-    for result in results:
-        if result.way_out is not None:
-            print_line(f"{result.name}: {result.way_out}", err=True)
+    if checks == (_KAFKA,):
+        raise SystemExit(_debug_kafka(options, style))
+    if options.select:
+        raise click.UsageError("only `debug kafka` takes --select")
+    results = list(_run(options, checks))
+    if style == "json":
+        click.echo(json_text([{**asdict(result), "verdict": result.verdict} for result in results]))
+    else:
+        tables.show(
+            ("check", "", "found"), [(result.name, result.verdict, readable(result.found)) for result in results]
+        )
+        for result in results:
+            if result.way_out is not None:
+                print_line(f"{result.name}: {result.way_out}", err=True)
     raise SystemExit(1 if any(result.verdict == "fail" for result in results) else 0)
+
+
+def _debug_kafka(options: ProjectOptions, style: str) -> int:
+    """Print everything about the clusters. Returns the exit code."""
+    from ..printing.kafka import print_reports, report_json
+
+    reports = options.warned_project().inspect_kafka()
+    if style == "json":
+        click.echo(json_text(report_json(reports)))
+    else:
+        print_reports(reports)
+    return 1 if any(finding.stops for report in reports for _, finding in report.all_findings) else 0
 
 
 def _run(options: ProjectOptions, names: tuple[str, ...]) -> Iterator[CheckResult]:
@@ -179,9 +216,19 @@ def _run(options: ProjectOptions, names: tuple[str, ...]) -> Iterator[CheckResul
     def project() -> Project:
         return options.warned_project()
 
-    for name in names:
+    for name in names or CHECKS:
+        if name == _KAFKA and not names and not _has_kafka(project):
+            continue
         try:
             check = _MACHINE_CHECKS.get(name)
             yield CheckResult(name, check() if check else _PROJECT_CHECKS[name](project()))
         except HeadwaterError as error:
             yield CheckResult(name, error.message, error.hint or "", isinstance(error, _Doubt))
+
+
+def _has_kafka(project: Callable[[], Project]) -> bool:
+    """Whether the target has clusters of Kafka; False if that cannot be known."""
+    try:
+        return bool(project().settings().kafka)
+    except HeadwaterError:
+        return False

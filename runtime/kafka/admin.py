@@ -15,6 +15,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AclOperation,
     AdminClient,
     ConfigResource,
     ListOffsetsResultInfo,
@@ -25,7 +26,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from ..ir.topology import KafkaCluster
 from .cluster import PATIENCE, Asking, Connections, once_a_process
-from .errors import KafkaTopicRecreatedError
+from .errors import KafkaDeniedError, KafkaTopicRecreatedError
 from .sources import PartitionEnds
 
 
@@ -103,6 +104,41 @@ class KafkaAdmin:
         if topic.id != expected_id:
             raise KafkaTopicRecreatedError(self.cluster.bootstrap_servers, name, expected_id, topic.id)
         return topic
+
+    def cluster_facts(self) -> tuple[str, int]:
+        """The id of the cluster, and the number of its brokers."""
+        (answer,) = self._ask.answers(
+            "reading the metadata of the cluster",
+            lambda: [self._client.describe_cluster(request_timeout=self._patience)],
+            [None],
+        )
+        return str(answer.cluster_id), len(answer.nodes)
+
+    def allowed_on_topic(self, name: str) -> Sequence[AclOperation]:
+        """What this user may do with a topic. Raises KafkaTopicMissingError too, also for one that it may not see."""
+        (answer,) = self._ask.answers(
+            f"reading the rights for topic {name}",
+            lambda: self._client.describe_topics(
+                TopicCollection([name]), include_authorized_operations=True, request_timeout=self._patience
+            ).values(),
+            [name],
+        )
+        return answer.authorized_operations or ()
+
+    def allowed_on_group(self, group: str) -> Sequence[AclOperation]:
+        """What this user may do with a consumer group, which need not exist. `group`: with any prefix."""
+        self._find_coordinators()
+        try:
+            (answer,) = self._ask.answers(
+                f"reading the rights for group {group}",
+                lambda: self._client.describe_consumer_groups(
+                    [group], include_authorized_operations=True, request_timeout=self._patience
+                ).values(),
+                [None],
+            )
+        except KafkaDeniedError:
+            return ()
+        return answer.authorized_operations or ()
 
     def topic_settings(self, name: str) -> dict[str, str]:
         """The settings of a topic, with the defaults of its cluster."""

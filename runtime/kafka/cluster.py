@@ -131,7 +131,7 @@ class Asking:
         self,
         request: str,
         ask: Callable[[], Iterable[Future[Answer]]],
-        topics: Iterable[str],
+        topics: Iterable[str | None],
         error_in: Callable[[Answer], KafkaError | None] = lambda _: None,
     ) -> list[Answer]:
         """The answers, in order. `ask`: sends the requests. `topics`: of each request. Raises KafkaClusterError.

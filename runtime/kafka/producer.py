@@ -40,6 +40,8 @@ PRODUCED = pa.schema(
 time, so all these become 1.
 """
 
+TRANSACTION_DEFAULTS = {"transaction.timeout.ms": 60_000}
+
 _TRIES = 5
 _STEP_SECONDS, _PAUSE_SECONDS = 1.0, 0.01
 _FULL_QUEUE_SECONDS = 0.1
@@ -134,7 +136,7 @@ class TransactionalProducer:
             "linger.ms": 5,
             "compression.type": "lz4",
             "queue.buffering.max.messages": 200_000,
-            "transaction.timeout.ms": 60_000,
+            **TRANSACTION_DEFAULTS,
             "message.max.bytes": max(1_000, min(self._largest, 1_000_000_000)),
             # The client does not divide a batch that is too large for the topic.
             "batch.size": max(1, min(self._largest - _FRAME_BYTES, _BATCH_BYTES)),

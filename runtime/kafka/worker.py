@@ -27,8 +27,8 @@ class KafkaClientMissingError(HeadwaterError):
 
 
 @contextmanager
-def _client() -> Iterator[None]:
-    """For imports of modules that import the client."""
+def client_of_kafka() -> Iterator[None]:
+    """For imports of modules that import the client. Raises KafkaClientMissingError."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -37,7 +37,7 @@ def _client() -> Iterator[None]:
 
 def offsets_of(clusters: Mapping[str, KafkaCluster]) -> Clusters:
     """Name of a cluster -> what answers for it. Nothing is asked yet. Raises KafkaClientMissingError."""
-    with _client():
+    with client_of_kafka():
         from . import admin  # noqa: F401
     return {name: ClusterOffsets(cluster) for name, cluster in clusters.items()}
 
@@ -57,7 +57,7 @@ class KafkaOfWorker:
 
     def reader(self, log: RangeReader) -> RangeReader:
         """A reader of ranges of the log, and of raw topics. Raises KafkaClientMissingError."""
-        with _client():
+        with client_of_kafka():
             from .ranges import KafkaRanges
         return KafkaRanges(log, self.clusters, self.application)
 
@@ -75,6 +75,6 @@ class KafkaOfWorker:
 
     def mirror(self, topic: KafkaTopic, task: str) -> KafkaMirror:
         """The mirror of a task in this process. It stays open for the next epochs."""
-        with _client():
+        with client_of_kafka():
             from .mirror import open_mirror
         return open_mirror(self.clusters[topic.cluster], topic.name, f"{self.application}-{task}", self.incarnation)

@@ -1,0 +1,116 @@
+"""Topics of a project in Kafka, asked for there: a run is not needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from ..compiler.checks.plugins import PluginCatalog
+from ..compiler.entries import TopicModel
+from ..compiler.model.project import FROM_KAFKA, TO_KAFKA
+from ..compiler.target_settings import with_pems
+from ..compiler.topology.kafka import kafka_topic
+from ..errors import HeadwaterError
+from ..runtime.ir.topology import KafkaCluster, PluginRef, Topic
+from ..runtime.kafka.report import ClusterReport
+from ..runtime.kafka.worker import client_of_kafka
+from ..runtime.records.schema import key_columns, value_columns
+from ..runtime.serdes.serde import Decoded, Direction, PayloadSpec, Role
+from ..runtime.serdes.windows import serde_of
+from .target import Part
+
+if TYPE_CHECKING:
+    from ..runtime.kafka.inspection import Decode, InspectedTopic
+
+
+class NoKafkaError(HeadwaterError):
+    """The target has no cluster of Kafka. `target`: its name."""
+
+    exit_code = 2
+
+    def __init__(self, target: str) -> None:
+        super().__init__(
+            f"the target {target} has no cluster of Kafka",
+            "write `kafka:` below it in profiles.yml, or choose another one with --target",
+        )
+
+
+class KafkaTopics(Part):
+    """The selected topics of the project that are in Kafka, and the clusters of the target."""
+
+    def clusters(self) -> dict[str, KafkaCluster]:
+        """The clusters of the target, by name. Raises NoKafkaError, InvalidProjectError, PemFileError."""
+        settings = with_pems(self._target.settings_to_read(), self._files.root)
+        if not settings.kafka:
+            raise NoKafkaError(self._files.checked.loaded.target_name)
+        return dict(settings.kafka)
+
+    def inspect(self, records: int) -> tuple[ClusterReport, ...]:
+        """See `Project.inspect_kafka`."""
+        self._files.require_valid()
+        clusters = self.clusters()
+        with client_of_kafka():
+            from ..runtime.kafka.inspection import KafkaInspection
+        wanted = [*self._topics()]
+        return tuple(
+            KafkaInspection(name, cluster).report([topic for place, topic in wanted if place == name], records)
+            for name, cluster in clusters.items()
+        )
+
+    def _topics(self) -> Iterator[tuple[str, InspectedTopic]]:
+        """The selected topics, with the names of their clusters."""
+        from ..runtime.kafka.inspection import InspectedTopic
+
+        model = self._files.checked.model
+        sides = ((model.read_from_kafka, FROM_KAFKA, False), (model.written_to_kafka, TO_KAFKA, True))
+        for topics, application, written in sides:
+            for topic in topics:
+                name = topic.name.text
+                if f"topic.{name}" not in self._selection.ids and f"topology.{application}" not in self._selection.ids:
+                    continue
+                declared, there = self._files.checked.topics[name], kafka_topic(model, topic)
+                tasks = [f"{name}_{partition}" for partition in range(declared.partitions)] if written else []
+                yield (
+                    there.cluster,
+                    InspectedTopic(
+                        name,
+                        there.name,
+                        written,
+                        model.application(application),
+                        self._decode(topic, declared, there.name, written),
+                        tasks,
+                        keyed=bool(topic.key),
+                        oldest=self._oldest(declared) if written else None,
+                        stops_at_bad=declared.on_error == "fail",
+                    ),
+                )
+
+    def _decode(self, topic: TopicModel, declared: Topic, there: str, written: bool) -> Decode | None:
+        """What decodes the records of a topic; None if it is written in formats that cannot be read."""
+        assert topic.kafka is not None
+        catalog = PluginCatalog(self._files.plugins)
+        forms: dict[Role, PluginRef] = {Role.KEY: topic.kafka.key_format, Role.VALUE: topic.kafka.value_format}
+        columns = {Role.KEY: key_columns(declared), Role.VALUE: value_columns(declared)}
+        serdes = {role: serde_of(form, catalog.serde) for role, form in forms.items()}
+        specs = {role: PayloadSpec(there, role, columns[role]) for role in forms}
+        if written and any(serdes[role].check(specs[role], Direction.READ) for role in forms):
+            return None
+        made = {role: serdes[role].deserializer(specs[role]) for role in forms}
+
+        def decode(role: Role, payloads: pa.BinaryArray) -> Decoded:
+            return made[role].read(payloads)
+
+        return decode
+
+    def _oldest(self, topic: Topic) -> int | None:
+        """The time of the first record of a topic of the log; None if it has none, or cannot be read now."""
+        from ..runtime.query.topics import TopicReader
+
+        try:
+            log = self._target.log_to_read()
+            first = next(iter(TopicReader(log, topic.writer or self._files.seeds, topic).read(1)), None)
+        except HeadwaterError:
+            return None
+        return None if first is None else first.timestamp
