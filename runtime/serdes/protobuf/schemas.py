@@ -16,9 +16,9 @@ from typing import Any
 from google.protobuf.descriptor import Descriptor, FileDescriptor
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
-from protoc import PROTOC_EXE, PROTOC_INCLUDE_DIR  # type: ignore[import-untyped]
+from protoc import PROTOC_EXE, PROTOC_INCLUDE_DIR
 
 from ..serde import SerdeError
 from .indexes import varint
@@ -155,7 +155,7 @@ class MessageType:
     descriptor: Descriptor
 
     @cached_property
-    def make(self) -> type[Message]:
+    def make(self) -> Any:
         """The class of its messages."""
         return GetMessageClass(self.descriptor)
 
@@ -174,7 +174,7 @@ class MessageType:
         return False
 
     @cached_property
-    def _many(self) -> type[Message]:
+    def _many(self) -> Any:
         """The class of a message with many of these messages."""
         file = self.descriptor.file
         many = FileDescriptorProto(name="many.proto", syntax="proto3", dependency=[file.name])
@@ -189,7 +189,7 @@ class MessageType:
         try:
             # In one call, as the fields of another message: three times as fast as one by one.
             fields = chain.from_iterable((b"\x0a", varint(len(payload)), payload) for payload in payloads)
-            many: Any = self._many.FromString(b"".join(fields))
+            many = self._many.FromString(b"".join(fields))
             messages: Sequence[Any] = list(many.each)
         except DecodeError:
             return self._one_by_one(payloads)
@@ -200,7 +200,7 @@ class MessageType:
     def _one_by_one(self, payloads: Sequence[bytes]) -> tuple[Sequence[Any], dict[int, str]]:
         messages, errors = [], dict[int, str]()
         for row, payload in enumerate(payloads):
-            message: Any = self.make()
+            message = self.make()
             try:
                 message.MergeFromString(payload)
                 missing = ", ".join(message.FindInitializationErrors())
