@@ -15,7 +15,7 @@ from ..log.places import Places
 from ..log.state import LogState
 from ..progress.committed import Committed
 from ..records.types import split_columns
-from .model import UNDO, Change, Subject, Verdict, Way, ways_back
+from .model import UNDO, Change, ReadAgain, Subject, Verdict, Way, ways_back
 from .moves import INCOMPLETE, Moves
 from .rebuild_groups import from_the_first, writers_of
 from .repartition import external_topics
@@ -135,20 +135,34 @@ def incomplete(topology: Topology, committed: Committed, group: Collection[str],
             continue
         if read.topic in raw and read.topic not in committed.kafka:
             continue  # a plan does not ask Kafka what it still has; the run does
-        if read.topic in raw:  # offsets do not count records, and nothing tells whether all of these were copied
-            missing = sum(read.start.values())
+        if read.topic in raw:
+            what, lines = _deleted_in_kafka(read, committed.own.topology.topics[read.topic].first)
         else:
-            state = committed.states[writer or committed.seeds]
+            state, lines = committed.states[writer or committed.seeds], ()
             missing = sum(state.end(read.topic, partition) for partition in read.start) - read.records
-        if missing > 0:
-            yield Change(
-                INCOMPLETE,
-                Subject("topic", read.topic, topology.application),
-                Verdict.ERROR,
+            what = (
                 f"{missing:,} of its records are not there any more (retention or compaction has removed them), so a "
-                f"rebuilt result would lack them: {read.records:,} are left",
-                ways=ways_back(topology.application),
+                f"rebuilt result would lack them: {read.records:,} are left"
             )
+            what = what if missing > 0 else ""
+        if what:
+            subject = Subject("topic", read.topic, topology.application)
+            yield Change(INCOMPLETE, subject, Verdict.ERROR, what, lines, ways=ways_back(topology.application))
+
+
+def _deleted_in_kafka(read: ReadAgain, first: Sequence[int]) -> tuple[str, tuple[str, ...]]:
+    """What Kafka lacks of the records of which the present result was made, and where; empty if nothing. `first`: see
+    `UsedTopic`. Records that compaction has removed in between are not noticed: offsets have holes anyway.
+    """
+    gone = {partition: (first[partition], low) for partition, low in read.start.items() if partition < len(first)}
+    gone = {partition: (begin, low) for partition, (begin, low) in gone.items() if begin < low}
+    missing = sum(low - begin for begin, low in gone.values())
+    lines = tuple(f"partition {at}: offsets {begin:,} to {low - 1:,}" for at, (begin, low) in gone.items())
+    what = (
+        f"Kafka has deleted up to {missing:,} of the records that were copied, so a rebuilt result would lack them: up "
+        f"to {read.records:,} are left"
+    )
+    return (what, lines) if gone else ("", ())
 
 
 def topic_writer(topology: Topology, topic: str) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,7 @@ from ..log.errors import CommitExistsError, FullyRefreshedError, GenerationError
 from ..log.log import Listed
 from ..log.state import LogState
 from ..log.state_parts.parts import later_ends
-from ..task_id import global_task
+from ..task_id import TaskKey, global_task
 
 if TYPE_CHECKING:
     from .positions import Gap, OtherCommits
@@ -92,6 +92,28 @@ class ConsumedRecordsMissingError(HeadwaterError):
 # when an epoch is due. Each epoch of a unit, the tasks of one subtopology on one client, is one commit.
 
 
+def _with_first(described: TopologyDescription, state: LogState, begins: Iterable[Beginning]) -> TopologyDescription:
+    """The description with the first offsets of its raw topics: where their tasks begin now, or have begun before.
+
+    Every move of positions is followed by a claim, so that what is read again counts from then on.
+    """
+    starts = {(begin.subtopology, begin.topic): begin.positions for begin in begins}
+    topics = dict(described.topics)
+    for name, part in described.subtopologies.items():
+        for source in part.sources:
+            used, before = topics[source], state.topology.topics.get(source)
+            if used.kafka_id is None:
+                continue
+            first = before.first if before is not None and before.kafka_id == used.kafka_id else ()
+            now = []
+            for partition in range(used.partitions):
+                task = state.tasks.last_commit(TaskKey(state.application, name, partition))
+                lanes = starts.get((name, source), {}).get(partition) or task.positions.get(source, {})
+                now.append(min([*lanes.values(), *first[partition : partition + 1]], default=0))
+            topics[source] = replace(used, first=tuple(now))
+    return replace(described, topics=topics)
+
+
 class Committer:
     """Writes the commits of one application under one generation. Used from the loop's thread only."""
 
@@ -125,6 +147,7 @@ class Committer:
                     raise FencedError(self._state.application, None, self._state.generation)
                 described = replace(description, incarnation=self._state.incarnation or description.incarnation)
                 starts = begins()
+                described = _with_first(described, self._state, starts)
                 record = GenerationRecord(
                     self._seen + 1, _now(), described, assignment or {}, begins=starts, ends=ends() or None
                 )

@@ -237,14 +237,15 @@ class UsedTopic(TopicDeclaration):
 
     `writer`: the application that writes it, None for an external topic. `global_`: whether it is the source of a
     global table. `kafka_id`: the id of a topic in Kafka, to which positions belong; empty in a manifest, None for a
-    topic of the log.
+    topic of the log. `first`: the offset of each of its partitions from which on the application has read it.
     """
 
     writer: str | None = None
     global_: bool = False
     kafka_id: str | None = None
+    first: tuple[int, ...] = ()
 
-    seldom: ClassVar[tuple[str, ...]] = ("earlier", "kafka_id")
+    seldom: ClassVar[tuple[str, ...]] = ("earlier", "kafka_id", "first")
 
 
 def declaration_fields(topic: Topic | TopicDeclaration) -> dict[str, Any]:
@@ -435,8 +436,10 @@ class TopologyDescription:
         )
 
     def with_kafka_id(self, topic: str, kafka_id: str) -> Self:
-        """This description, with another id of a raw topic."""
-        return replace(self, topics={**self.topics, topic: replace(self.topics[topic], kafka_id=kafka_id)})
+        """This description, with the present id of a raw topic. Nothing was read of one with another id."""
+        used = self.topics[topic]
+        now = used if used.kafka_id == kafka_id else replace(used, kafka_id=kafka_id, first=())
+        return replace(self, topics={**self.topics, topic: now})
 
     @classmethod
     def from_topology(

@@ -268,4 +268,41 @@ def test_plan_of_another_copy_does_not_say_what_kafka_lacks_as_only_a_run_asks(p
     assert (again.topic, again.start, again.records) == (RAW, {0: 0, 1: 0}, 10)
     project.kafka.delete_records(NAME, 1, 3)
     (result,) = project.attempt([project.copy]).applications
-    assert "3 of its records are not there any more" in str(result.error)
+    assert "Kafka has deleted up to 3 of the records that were copied" in str(result.error)
+    assert "partition 1: offsets 0 to 2" in str(result.error)
+    assert "headwater run --full-refresh --select 'kafka+'" in str(result.error)
+
+
+def wider(project: KafkaProject) -> ApplicationResult:
+    """A run in which the copy has another column."""
+    project.flights = replace(project.flights, value="v string, at timestamp, w string")
+    return project.attempt([project.copy]).applications[0]
+
+
+def test_copy_is_rebuilt_if_kafka_has_all_that_it_has_read(tmp_path: Path) -> None:
+    """Records were deleted before the copy began, and all of them in a partition in which it has read nothing."""
+    project = KafkaProject(tmp_path, partitions=2, ours=1)
+    produce(project, 0, 5)
+    project.kafka.delete_records(NAME, 0, 3)
+    project.run_copy()
+    assert project.state().topology.topics[RAW].first == (3, 0)
+    produce(project, 0, 1)
+    result = wider(project)
+    assert (result.error, result.recomputation, result.records) == (None, "switched", 3)
+
+
+def test_copy_that_was_moved_back_is_rebuilt_from_there(tmp_path: Path) -> None:
+    project = KafkaProject(tmp_path, partitions=1, ours=1, start="latest")
+    produce(project, 0, 4)
+    project.run_copy()
+    produce(project, 0, 2)
+    project.run_copy()
+    assert project.state().topology.topics[RAW].first == (4,)
+    moved(project, Whence("offset", 2), 0)
+    project.run_copy()
+    assert project.state().topology.topics[RAW].first == (2,)
+    moved(project, LATEST, 0)
+    project.run_copy()
+    project.kafka.delete_records(NAME, 0, 4)
+    project.start = None
+    assert "Kafka has deleted up to 2 of the records" in str(wider(project).error)
