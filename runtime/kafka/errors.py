@@ -45,11 +45,14 @@ class KafkaLoginError(KafkaClusterError):
     """The brokers do not accept the user or its password."""
 
     def __init__(self, servers: str, cause: str) -> None:
+        settings = "`username`, `password` or `mechanism` under `security`"
+        if "OAUTHBEARER" in cause:
+            settings = "sasl.oauthbearer.client.id, sasl.oauthbearer.client.secret or "
+            settings += "sasl.oauthbearer.token.endpoint.url under `client`"
         super().__init__(
             servers,
             f"the brokers do not accept the login: {cause}",
-            f"correct `username`, `password` or `mechanism` under `security` in {_PROFILE}, or the environment "
-            "variables that it names",
+            f"correct {settings} in {_PROFILE}, or the environment variables that it names",
         )
 
 
@@ -60,8 +63,8 @@ class KafkaTlsError(KafkaClusterError):
         super().__init__(
             servers,
             f"TLS fails: {cause}",
-            f"correct `ca` or `protocol` under `security` in {_PROFILE}, or use the host name of the brokers' "
-            "certificate in `bootstrap_servers`",
+            f"correct `ca`, `certificate` and `key`, or `protocol`, under `security` in {_PROFILE}, or use the host "
+            "name of the brokers' certificate in `bootstrap_servers`",
         )
 
 
@@ -233,6 +236,11 @@ _LOGIN = frozenset(
     }
 )
 _TLS = frozenset({KafkaError._SSL})
+_TLS_TEXT = re.compile(r"connecting to a PLAINTEXT broker listener|SSL alert number (?:4\d|51|70|71|116)\b")
+"""Texts of errors that only their text tells from a lost connection. Alerts of RFC 8446: brokers do not accept the
+client's certificate, or need one.
+"""
+
 PASSING = frozenset(
     {
         KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
@@ -292,7 +300,7 @@ def refusal_of(servers: str, error: KafkaError) -> KafkaClusterError | None:
     """The error of a connection that no repetition makes: of the login or of TLS."""
     if error.code() in _LOGIN:
         return KafkaLoginError(servers, text_of(error))
-    if error.code() in _TLS or "connecting to a PLAINTEXT broker listener" in error.str():
+    if error.code() in _TLS or _TLS_TEXT.search(error.str()):
         return KafkaTlsError(servers, text_of(error))
     return None
 

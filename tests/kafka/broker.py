@@ -1,7 +1,7 @@
-"""A real Kafka broker: one node in KRaft mode, on 127.0.0.1 only, with two listeners.
+"""A real Kafka broker: one node in KRaft mode, on 127.0.0.1 only, with four listeners.
 
-Whoever comes by `bootstrap` may do everything. `secured` needs TLS and a password, and its users may do what no access
-control list forbids.
+Whoever comes by `bootstrap` may do everything. The others have TLS, and their users may do what no access control list
+forbids: `secured` with PLAIN, `login` with SCRAM and OAUTHBEARER, `certified` with a certificate of the client.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from headwater.tests.kafka import identities
 from headwater.tests.kafka.jars import jars
 from headwater.tests.ports import free_ports
 from headwater.tests.processes import has_ended
 from headwater.tests.waiting import wait_until
 
 USERS = {"shop": "hush-shop", "stranger": "hush-stranger"}
-"""Users of `secured` with their passwords."""
+"""Users of `secured` with their passwords. Those of `login` are the same with SCRAM."""
 
 _JAVA = ("java", "-Xms64m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
@@ -43,13 +44,20 @@ _LOG4J = """<Configuration status="ERROR"><Appenders><File name="F" fileName="{f
 
 @dataclass(frozen=True)
 class KafkaBroker:
-    """A running broker. `certificate`: its own, which clients of `secured` trust, as PEM. `log4j`: for its tools."""
+    """A running broker. `certificate`: its own, which clients trust, as PEM. `log4j`: for its tools.
+
+    `keys`: a folder with `client.key` and `client.pem` for `certified`, and with `issuer.key`, which signs the tokens
+    that `login` takes.
+    """
 
     bootstrap: str
     secured: str
     certificate: str
     pid: int
     log4j: str
+    login: str = ""
+    certified: str = ""
+    keys: str = ""
 
     @classmethod
     def from_json(cls, text: str) -> KafkaBroker:
@@ -99,11 +107,13 @@ def kafka_broker(folder: Path, **settings: str) -> Iterator[KafkaBroker]:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "log4j2.xml").write_text(_LOG4J.format(file=folder / "server.log"))
     _make_key(folder)
+    identities.make_keys(folder)
     process: subprocess.Popen[bytes] | None = None
     try:
         while process is None:
-            plain, secured, controller = free_ports(3)
-            ours = _settings(folder, plain, secured, controller)
+            plain, secured, login, certified, controller = free_ports(5)
+            more = identities.listeners(login, certified)
+            ours = _settings(folder, plain, secured, controller, more) | identities.settings(folder)
             theirs = {name.replace("_", "."): value for name, value in settings.items()}
             (folder / "properties").write_text(
                 "".join(f"{name}={value}\n" for name, value in {**ours, **theirs}.items())
@@ -111,7 +121,10 @@ def kafka_broker(folder: Path, **settings: str) -> Iterator[KafkaBroker]:
             process = _start(folder, plain)
         host = "127.0.0.1"
         certificate = ssl.get_server_certificate((host, secured))
-        yield KafkaBroker(f"{host}:{plain}", f"{host}:{secured}", certificate, process.pid, f"{folder}/log4j2.xml")
+        addresses = [f"{host}:{port}" for port in (plain, secured, login, certified)]
+        yield KafkaBroker(
+            *addresses[:2], certificate, process.pid, f"{folder}/log4j2.xml", *addresses[2:], keys=str(folder)
+        )
     finally:
         if process is not None:
             process.kill()
@@ -136,12 +149,21 @@ def restarted(folder: Path, broker: KafkaBroker) -> Iterator[None]:
 
 def _start(folder: Path, port: int) -> subprocess.Popen[bytes] | None:
     """The broker's process, once it answers; None if somebody else has taken one of its ports."""
-    program = [*_JAVA, f"-Dlog4j2.configurationFile={folder}/log4j2.xml", "-cp", f"{jars()}/*"]
+    program = [
+        *_JAVA,
+        *identities.flags(folder),
+        f"-Dlog4j2.configurationFile={folder}/log4j2.xml",
+        "-cp",
+        f"{jars()}/*",
+    ]
     if not (folder / "data").exists():
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         # In one word, as an id may begin with a dash.
         named = f"--cluster-id={cluster}"
         formatted = [*program, "kafka.tools.StorageTool", "format", named, "-c", folder / "properties"]
+        for name, password in USERS.items():
+            for mechanism in identities.SCRAM:
+                formatted += ["--add-scram", f"{mechanism}=[name={name},password={password}]"]
         subprocess.run(formatted, check=True, stdout=subprocess.DEVNULL)
     with open(folder / "output", "wb") as output:
         command = [*program, "kafka.Kafka", folder / "properties"]
@@ -186,8 +208,8 @@ def _make_key(folder: Path) -> None:
     subprocess.run(["keytool", "-genkeypair", *words, *where], check=True, capture_output=True)
 
 
-def _settings(folder: Path, plain: int, secured: int, controller: int) -> dict[str, str]:
-    listeners = f"PLAINTEXT://127.0.0.1:{plain},SASL_SSL://127.0.0.1:{secured}"
+def _settings(folder: Path, plain: int, secured: int, controller: int, more: str) -> dict[str, str]:
+    listeners = f"PLAINTEXT://127.0.0.1:{plain},SASL_SSL://127.0.0.1:{secured},{more}"
     users = " ".join(f'user_{name}="{password}"' for name, password in USERS.items())
     return {
         "process.roles": "broker,controller",
@@ -195,7 +217,8 @@ def _settings(folder: Path, plain: int, secured: int, controller: int) -> dict[s
         "controller.quorum.voters": f"1@127.0.0.1:{controller}",
         "listeners": f"{listeners},CONTROLLER://127.0.0.1:{controller}",
         "advertised.listeners": listeners,
-        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_SSL:SASL_SSL,"
+        f"{identities.PROTOCOLS}",
         "controller.listener.names": "CONTROLLER",
         "sasl.enabled.mechanisms": "PLAIN",
         "listener.name.sasl_ssl.plain.sasl.jaas.config": (

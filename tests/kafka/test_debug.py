@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 from unittest.mock import ANY
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 from confluent_kafka.admin import AclOperation, ResourceType
 
 from headwater.cli.main import main
@@ -18,63 +16,13 @@ from headwater.runtime.ir.topology import KafkaCluster
 from headwater.runtime.kafka.inspection import InspectedTopic, KafkaInspection
 from headwater.tests.kafka.broker import USERS, KafkaBroker
 from headwater.tests.kafka.copying import produced
+from headwater.tests.kafka.shop import debug, reported
 from headwater.tests.runtime.kafka.topics import allowing_only
 
 NOBODY = "127.0.0.1:1"
-PROFILES = """shop:
-  target: prod
-  targets:
-    local: {{}}
-    prod:
-      kafka:
-        main:
-          bootstrap_servers: {servers}
-"""
 SECURED = """          security: {{protocol: sasl_ssl, mechanism: PLAIN, username: {user},
                      password: "{{{{ env_var('HUSHED') }}}}", ca: ca.pem}}
 """
-TOPICS = """topics:
-  orders:
-    partitions: 2
-    key: {{customer: string}}
-    value: {{quantity: int}}
-    seed: {{path: orders.csv}}
-    kafka: {{topic: {read}, key: string}}
-  totals:
-    partitions: 2
-    key: {{customer: string}}
-    value: {{quantity: int}}
-    kafka: {{topic: {written}}}
-"""
-SALES = """topology: sales
-flows:
-  all_of_them:
-    from: orders
-    steps:
-      - filter: quantity > 0
-    to: totals
-"""
-
-
-def debug(root: Path, servers: str, read: str, written: str, *options: str, security: str = "") -> Result:
-    """Run the command in a project that copies `read` to `orders`, and `totals` to `written`."""
-    texts = {
-        "headwater.yml": 'name: shop\nversion: "1"\nprofile: shop\n',
-        "profiles.yml": PROFILES.format(servers=servers) + security,
-        "topics/all.yml": TOPICS.format(read=read, written=written),
-        "topologies/sales.yml": SALES,
-        "orders.csv": "customer,quantity\na,1\n",
-    }
-    for name, text in texts.items():
-        (root / name).parent.mkdir(exist_ok=True)
-        (root / name).write_text(text)
-    return CliRunner().invoke(main, ["debug", "kafka", "--project-dir", str(root), *options])
-
-
-def reported(result: Result) -> Mapping[str, Any]:
-    """The report of the one cluster, by topic."""
-    (report,) = json.loads(result.stdout)
-    return {**report, "topics": {topic["name"]: topic for topic in report["topics"]}}
 
 
 @pytest.mark.kafka
