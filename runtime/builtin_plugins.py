@@ -198,7 +198,7 @@ def _embedded_log(path: str) -> Log:
 def headwater_register_serdes(register: Register) -> None:
     """Register `json` and the formats of one column."""
     register(
-        "json", "headwater.runtime.serdes.json:JsonSerde", description="JSON objects with a field for each column."
+        "json", _json_serde, _options(envelope=_ENVELOPE), description="JSON objects with a field for each column."
     )
     register(
         "protobuf",
@@ -246,6 +246,23 @@ _PRIMITIVES = {
     "double": "One number of 8 bytes, big endian.",
 }
 """The formats of one column, each with its description."""
+
+
+_ENVELOPE = {
+    "enum": ["debezium"],
+    "description": "Of a topic that is read: debezium, for changes of rows as Debezium writes them.",
+}
+
+
+def _json_serde(envelope: str | None = None) -> Serde:
+    from .serdes.json import JsonSerde
+
+    if envelope is None:
+        return JsonSerde()
+    from .serdes.connect_json import ConnectJsonSerde
+    from .serdes.debezium import DebeziumSerde
+
+    return DebeziumSerde(ConnectJsonSerde())
 
 
 def _primitive_serde(name: str) -> Serde:

@@ -72,10 +72,12 @@ class Decoded:
     """Columns from payloads. Null keys and tombstones, and rows with an error, are null in all columns.
 
     `errors`: row -> why its payload cannot be read: a sentence without the record's position, which the caller knows.
+    `deleted`: values that delete the row of their key though they have a payload, None if there are none.
     """
 
     columns: pa.RecordBatch
     errors: Mapping[int, str] = field(default_factory=dict)
+    deleted: Bools | None = None
 
 
 @dataclass(frozen=True)

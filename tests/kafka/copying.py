@@ -16,7 +16,15 @@ from headwater.runtime import Decode, Pipe, PluginRef, Produce, Settings, Sink, 
 from headwater.runtime.cluster.local import LocalCluster
 from headwater.runtime.driver.results import ApplicationResult
 from headwater.runtime.driver.runs import run_topologies
-from headwater.runtime.ir.topology import KafkaCluster, KafkaTopic, Topic, Topology, dead_letter_topic, raw_topic
+from headwater.runtime.ir.topology import (
+    KafkaCluster,
+    KafkaTopic,
+    SchemaRegistry,
+    Topic,
+    Topology,
+    dead_letter_topic,
+    raw_topic,
+)
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
 from headwater.runtime.records.record_json import Record, records_of
@@ -40,11 +48,13 @@ class Copying:
     on_error: Any = "fail"
     start: str | None = None
     key: str = "string"
+    value: PluginRef = field(default_factory=lambda: PluginRef("json"))
+    registry: SchemaRegistry | None = None
     machine: str = "machine"
 
     @property
     def settings(self) -> Settings:
-        cluster = KafkaCluster(self.broker.bootstrap, prefix="t-")
+        cluster = KafkaCluster(self.broker.bootstrap, prefix="t-", registry=self.registry)
         log = PluginRef("embedded", {"path": str(self.root / "log")})
         return Settings(log, str(self.root / self.machine), kafka={"main": cluster})
 
@@ -60,7 +70,7 @@ class Copying:
         def words(rows: Pipe) -> Pipe:
             return rows.process(
                 Source(raw, "words", dead_letter=self.letters, start=self.start),
-                Decode("words", raw, self.words, PluginRef(self.key), PluginRef("json"), at=3),
+                Decode("words", raw, self.words, PluginRef(self.key), self.value, at=3),
                 Sink("words", self.words),
             )
 
@@ -72,7 +82,7 @@ class Copying:
         def words(rows: Pipe) -> Pipe:
             return rows.process(
                 Source(self.words, "words"),
-                Produce("words", self.words, KafkaTopic(self.target), PluginRef(self.key), PluginRef("json"), at=3),
+                Produce("words", self.words, KafkaTopic(self.target), PluginRef(self.key), self.value, at=3),
             )
 
         return Topology("p", "kafka-out", "1", "", (words,))

@@ -14,7 +14,7 @@ from ....errors import HeadwaterError
 from ...ir.topology import KafkaTopic, PluginRef, SchemaRegistry, Topic
 from ...kafka.mirror import Outgoing, TransactionLostError
 from ...log.ranges import RangeReader
-from ...records.arrays import Int64s, to_numpy
+from ...records.arrays import Bools, Int64s, to_numpy
 from ...records.schema import invalid_timestamps, key_columns, times_of_column, timestamp_error, value_columns
 from ...records.types import Kind
 from ...serdes.serde import Deserializer, Encoded, PayloadSpec, Role, Serializer, null_keys
@@ -82,9 +82,8 @@ def decode(step: Decode, edges: Edges, epoch: TaskEpoch) -> None:
     """See `Decode`. Raises EachFailedError, SerdeError."""
     rows = edges[step.flow]
     errors: dict[int, str] = {}
-    keys = _decoded(step, epoch, Role.KEY, rows.columns["key"], errors)
-    values = _decoded(step, epoch, Role.VALUE, rows.columns["value"], errors)
-    tombstones = to_numpy(rows.columns["value"].is_null())
+    keys, _ = _decoded(step, epoch, Role.KEY, rows.columns["key"], errors)
+    values, tombstones = _decoded(step, epoch, Role.VALUE, rows.columns["value"], errors)
     times = _event_times(step.topic, rows, values, tombstones, errors)
     if errors:
         raise _each_failed(rows, errors)
@@ -99,12 +98,15 @@ def decode(step: Decode, edges: Edges, epoch: TaskEpoch) -> None:
 
 def _decoded(
     step: Decode, epoch: TaskEpoch, role: Role, payloads: pa.BinaryArray, errors: dict[int, str]
-) -> dict[str, pa.Array]:
+) -> tuple[dict[str, pa.Array], Bools]:
+    """The columns of keys or values, and which of them are null or deletions."""
     form, columns = (step.key, key_columns(step.topic)) if role is Role.KEY else (step.value, value_columns(step.topic))
     decoded = _access(epoch).deserializer(form, _spec(step.source.kafka, role, columns, epoch)).read(payloads)
     for row, error in decoded.errors.items():
         errors.setdefault(row, f"its {role} is no {form.name} of the declared columns: {error}")
-    return dict(zip(columns, decoded.columns.columns, strict=True))
+    absent = to_numpy(payloads.is_null())
+    absent = absent if decoded.deleted is None else absent | decoded.deleted
+    return dict(zip(columns, decoded.columns.columns, strict=True)), absent
 
 
 def _event_times(

@@ -1,0 +1,87 @@
+"""Formats of values through a real broker and a real schema registry."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from headwater.runtime import PluginRef
+from headwater.runtime.ir.topology import SchemaRegistry, Topic
+from headwater.runtime.serdes.registry import Registry
+from headwater.tests.kafka.broker import KafkaBroker
+from headwater.tests.kafka.copying import PARTITIONS, Copying, produced, read_all
+from headwater.tests.kafka.registry import RegistryServer
+from headwater.tests.runtime.serdes.test_debezium import change, field, with_schema
+
+pytestmark = pytest.mark.kafka
+
+
+def test_changes_of_a_database_become_rows_and_tombstones(kafka: KafkaBroker, tmp_path: Path) -> None:
+    words = Topic("words", PARTITIONS, "word string", "n bigint, at timestamp, __op string", writer="p-kafka")
+    value = PluginRef("json", {"envelope": "debezium"})
+    copying = Copying(kafka, tmp_path, kafka.topic(), "", words, on_error="dead_letter", value=value)
+    at = field("at", "int64", "io.debezium.time.MicroTimestamp")
+    changes = [
+        with_schema(change("r", {"word": "a", "n": 1, "at": 1_000}), field("n", "int64"), at),
+        with_schema(change("u", {"word": "a", "n": 2, "at": 2_000}), field("n", "int64"), at),
+        with_schema(change("d", None, {"word": "a"}), field("n", "int64"), at),
+        None,
+        with_schema(change("t", None), field("n", "int64"), at),
+        with_schema(change("c", {"word": "a", "n": 3, "at": None}), field("n", "int64"), at),
+    ]
+    produced(kafka, copying.source, [("a", each) for each in changes])
+
+    (result,) = copying.run(copying.incoming)
+
+    assert (result.status, result.records) == ("caught_up", 6)
+    assert [record.value for record in copying.copied()] == [
+        {"n": 1, "at": "1970-01-01T00:00:00.001Z", "__op": "r"},
+        {"n": 2, "at": "1970-01-01T00:00:00.002Z", "__op": "u"},
+        None,
+        None,
+        {"n": 3, "at": None, "__op": "c"},
+    ]
+    (letter,) = copying.read(copying.letters)
+    assert "the table was truncated" in letter.value["error"]
+
+
+def test_messages_have_a_registered_schema_and_are_read_after_it_has_changed(
+    kafka: KafkaBroker, schema_registry: RegistryServer, tmp_path: Path
+) -> None:
+    narrow = Topic("words", PARTITIONS, "word string", "n int", writer="p-kafka")
+    wide = Topic(
+        "words", PARTITIONS, "word string", "n int, at timestamp, tags array<string>, day date", writer="p-kafka"
+    )
+    first, second, subject = kafka.topic(), kafka.topic(), f"{kafka.topic()}-value"
+    value = PluginRef("protobuf", {"subject": subject, "register": True})
+    registry = SchemaRegistry(schema_registry.url)
+    schema_registry.set_compatibility(subject, "FULL")
+
+    def write(topic: Topic, target: str, *records: tuple[str, object]) -> None:
+        copying = Copying(kafka, tmp_path / target, kafka.topic(), target, topic, registry=registry)
+        produced(kafka, copying.source, records)
+        copying.run(copying.incoming)
+        (result,) = copying.run(replace(copying, value=value).outgoing)
+        assert (result.status, result.error) == ("caught_up", None)
+
+    write(narrow, first, ("a", {"n": 1}), ("b", None))
+    write(wide, second, ("a", {"n": 2, "at": "2026-11-28T01:02:03Z", "tags": ["x"], "day": "2028-02-29"}))
+    reading = Copying(kafka, tmp_path, first, "", wide, value=PluginRef("protobuf"), registry=registry)
+    reading.run(reading.incoming)
+    again = replace(reading, root=tmp_path / "again", source=second)
+    again.run(again.incoming)
+
+    assert sorted(((record.key["word"], record.value) for record in reading.copied()), key=str) == [
+        ("a", {"n": 1, "at": None, "tags": None, "day": None}),
+        ("b", None),
+    ]
+    assert [record.value for record in again.copied()] == [
+        {"n": 2, "at": "2026-11-28T01:02:03Z", "tags": ["x"], "day": "2028-02-29"}
+    ]
+    latest = Registry(registry).latest(subject)
+    assert latest is not None
+    assert latest.version == 2
+    (written, _) = (record.value() for record in read_all(kafka, first, 1)[0])
+    assert written[-3:] == b"\0\x08\x01"
