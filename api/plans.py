@@ -13,7 +13,7 @@ from ..compiler.pipeline import CheckedProject
 from ..compiler.reading.source import without_notes
 from ..errors import HeadwaterError
 from ..runtime.changes.baseline import Manifest
-from ..runtime.changes.found import RefreshRefusedError, check_refresh, errors_from_nothing
+from ..runtime.changes.found import RefreshRefusedError, check_refresh, errors_from_nothing, refused_in_kafka
 from ..runtime.changes.model import Verdict
 from ..runtime.changes.moves import orphans
 from ..runtime.changes.plan import Orphan, Plan, PlanBasis
@@ -83,6 +83,8 @@ class Plans(Part):
         # What the plan accepts is fixed first by a run of all topologies.
         if rejected := [change for change in stopped if (change.kind, change.subject) in changes]:
             raise RefreshRefusedError(rejected)
+        if in_kafka := list(refused_in_kafka(log, chosen, applications)):
+            raise RefreshRefusedError(in_kafka)
 
     def outlook(self, *, go_on: bool = False) -> Plan | None:
         """See `Project.outlook`."""

@@ -41,8 +41,7 @@ class ProducedError(HeadwaterError):
     def __init__(self, topic: str, records: int) -> None:
         super().__init__(
             f"Kafka has {records:,} of these records of {topic}, and its position says so: it gets none of them again",
-            f"to write all of {topic} again behind what is there, run with --full-refresh of {TO_KAFKA}; it names the "
-            "consumer group that has to be deleted first",
+            f"to write all records again behind those that are there: headwater run --full-refresh --select {TO_KAFKA}",
         )
 
 
@@ -149,7 +148,8 @@ class Removals(Part):
         log = self._target.log_to_read()
         for removal in planned:
             check_not_running(log, removal.application)
-        remove(log, self._target.state_dir(), planned)
+        with self._target.forgetting([removal.application for removal in planned if removal.whole]):
+            remove(log, self._target.state_dir(), planned)
 
     def _application(self, log: Log, name: str) -> str | None:
         """The application without a topology for a name: the application's, or that of its former topology."""

@@ -92,7 +92,8 @@ class Runs(Part):
 
     def full_refresh(self, applications: Collection[str]) -> None:
         """See `Project.full_refresh`."""
-        refresh_fully(self._target.log(), self._target.state_dir(), applications)
+        with self._target.forgetting(applications):
+            refresh_fully(self._target.log(), self._target.state_dir(), applications)
 
     def plan_full_refresh(self, applications: Collection[str]) -> tuple[Removal, ...]:
         """See `Project.plan_full_refresh`."""

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..compiler.emit.manifest import manifest
 from ..compiler.emit.target import emit
+from ..compiler.model.project import TO_KAFKA
 from ..compiler.outcomes import Compiled, InvalidProjectError, Parsed
-from ..compiler.target_settings import settings_of
+from ..compiler.target_settings import settings_of, with_pems
 from ..runtime.chosen_plugins import ChosenPlugins, log_of, origin_of
 from ..runtime.cluster.spark.job import local_state
 from ..runtime.generated_code import load_runner
 from ..runtime.ir.topology import Settings, Topology
+from ..runtime.kafka.worker import positions_to_forget
 from ..runtime.log.placed_log import PlacedLog
 from ..runtime.state.directory import check_same_log_for, log_location
 from .files import CheckedFiles, Selection
@@ -59,6 +63,17 @@ class Target:
     def state_dir(self) -> Path | None:
         """The folder of the stores, see `local_state`. Raises InvalidProjectError."""
         return local_state(self.settings_to_read())
+
+    @contextmanager
+    def forgetting(self, applications: Iterable[str]) -> Iterator[None]:
+        """For a removal of applications: remove their positions in Kafka after it. Raises errors of Kafka before it."""
+        settings = self.settings_to_read()
+        mirrors = [name for name in applications if settings.kafka and name == f"{self._files.name}-{TO_KAFKA}"]
+        clusters = with_pems(settings, self._files.root).kafka if mirrors else {}
+        forgets = [positions_to_forget(clusters, name) for name in mirrors]
+        yield
+        for forget in forgets:
+            forget()
 
     def plugins(self) -> ChosenPlugins:
         """The plugins of the target and of its topologies' stores. Raises InvalidProjectError, PluginError."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..compiler.model.project import TO_KAFKA
 from ..readable_text import counted, json_text
 from .printing import tables
 from .printing.tables import size_text
@@ -49,6 +50,11 @@ def show(planned: Sequence[Removal]) -> None:
                 print_line(f"  with {counted(len(removal.stores), 'store')}: {', '.join(removal.stores)}")
             if removal.readers:
                 print_line(f"  read by {', '.join(removal.readers)}, which is removed too")
+            if removal.application.endswith(f"-{TO_KAFKA}"):
+                print_line(
+                    "  with its positions in Kafka: the next run writes all records again, behind those that are"
+                )
+                print_line("  there; where `recomputed: changes` is declared, it writes what differs")
 
 
 def confirmed(dry_run: bool, yes: bool, question: str, style: str = "table") -> bool:

@@ -812,10 +812,10 @@ KAFKA: dict[str, Code] = {
         "Name one of the target's clusters.",
     ),
     "HW771": Code(
-        "a start of a topic that is written to Kafka",
+        "a key of `kafka` for the other direction",
         "`start` is the position in Kafka where the copy of a topic begins. A topic that a flow writes is copied to "
-        "Kafka, from its first record.",
-        "Remove `start`.",
+        "Kafka, from its first record; `recomputed` is for such topics only.",
+        "Remove the key.",
     ),
     "HW772": Code(
         "security settings that do not fit",
@@ -852,6 +852,12 @@ KAFKA: dict[str, Code] = {
         "windows of keys without windows",
         "`windows` says how the window of a key is written. Only topics with `windowed: true` have such keys.",
         "Remove `windows`, or declare the topic `windowed`.",
+    ),
+    "HW778": Code(
+        "changes of a topic that is no table",
+        "`recomputed: changes` compares the last values that a rebuilt result and Kafka have of each key. So the topic "
+        "needs a key and `cleanup: compact`, and its keys in Kafka need their windows.",
+        "Write `append`, or declare the topic as the table that it is.",
     ),
     "HW779": Code(
         "an unknown setting of librdkafka",

@@ -117,7 +117,8 @@ class KafkaModel:
     """`kafka:` of a topic: what it is in Kafka.
 
     `key`, `value`: the formats; None for the default. `windows`, `window_size`: how the windows of keys are written.
-    `start`: where its copy begins; None: at the first record.
+    `start`: where its copy begins; None: at the first record. `recomputed`: what becomes of written records if the
+    result is rebuilt; None: it is not rebuilt.
     """
 
     word: ScalarNode
@@ -128,6 +129,7 @@ class KafkaModel:
     windows: ScalarNode | None = None
     window_size: ScalarNode | None = None
     start: ScalarNode | None = None
+    recomputed: ScalarNode | None = None
 
     @property
     def key_format(self) -> PluginRef:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +103,7 @@ class ChosenPlugins:
         """What the workers of a plan have of Kafka; None in a target without Kafka."""
         if not plan.kafka:
             return None
-        return KafkaOfWorker(plan.application, plan.incarnation, plan.kafka, self.serde)
+        return KafkaOfWorker(plan.application, plan.kafka, self.serde, partial(self.log, PluginRef(*plan.log)))
 
     def restore_listeners(self) -> Mapping[str, RestoreListener]:
         """New instances of all restore listeners, by name."""

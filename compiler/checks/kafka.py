@@ -41,9 +41,14 @@ def check_kafka(model: ProjectModel, loaded: LoadedProject, diagnostics: Diagnos
     _check_names(model, diagnostics)
     for topic in model.external_in_kafka:
         _check_cluster(topic, model, diagnostics)
-        start = _kafka(topic).start
-        if start is not None:
-            check_start(start, diagnostics)
+        kafka = _kafka(topic)
+        if kafka.start is not None:
+            check_start(kafka.start, diagnostics)
+        if kafka.recomputed is not None:
+            message = (
+                f"No flow writes '{topic.name.text}': it is read from Kafka, and `recomputed` is for written topics."
+            )
+            diagnostics.add("HW771", kafka.recomputed.position, message, "Remove `recomputed`.")
     for topic in model.output_in_kafka:
         _check_cluster(topic, model, diagnostics)
         start = _kafka(topic).start
@@ -52,12 +57,35 @@ def check_kafka(model: ProjectModel, loaded: LoadedProject, diagnostics: Diagnos
                 f"A flow writes '{topic.name.text}', so it is written to Kafka; `start` is for topics read from it."
             )
             diagnostics.add("HW771", start.position, message, "Remove `start`.")
+        _check_recomputed(topic, diagnostics)
     for topic in (*model.external_in_kafka, *model.output_in_kafka):
         windows = _kafka(topic).windows
         if windows is not None and not topic.windowed:
             message = f"The keys of '{topic.name.text}' have no windows: it is not `windowed`."
             diagnostics.add("HW777", windows.position, message, "Remove `windows`, or write `windowed: true`.")
     _check_twins(model, diagnostics)
+
+
+def _check_recomputed(topic: TopicModel, diagnostics: Diagnostics) -> None:
+    """Report `recomputed: changes` of a topic that is no table: there, values cannot be compared by key."""
+    kafka = _kafka(topic)
+    if kafka.recomputed is None or not _is_compared(kafka):
+        return
+    name, position = topic.name.text, kafka.recomputed.position
+    if not topic.key or "compact" not in topic.cleanup:
+        message = (
+            f"`changes` compares the last values of keys, and '{name}' is no table: it needs a key and compaction."
+        )
+        hint = "Write `append`, or a `key` and `cleanup: compact` if a record replaces earlier ones of its key."
+        diagnostics.add("HW778", position, message, hint)
+    elif kafka.windows is not None and kafka.windows.text == "drop":
+        message = f"The windows of '{name}' have one key in Kafka (`windows: drop`), so `changes` cannot compare them."
+        diagnostics.add("HW778", position, message, "Write `append`, or other `windows`.")
+
+
+def _is_compared(kafka: KafkaModel) -> bool:
+    """Whether keys in Kafka are read, to compare their values."""
+    return kafka.recomputed is not None and kafka.recomputed.text == "changes"
 
 
 def _kafka(topic: TopicModel) -> KafkaModel:
@@ -147,7 +175,7 @@ def _check_format(
     diagnostics: Diagnostics,
 ) -> None:
     from ...runtime.records.schema import key_columns, value_columns
-    from ...runtime.serdes.serde import Direction, PayloadSpec, Role
+    from ...runtime.serdes.serde import Direction, PayloadSpec, Problem, Role
 
     kafka = _kafka(topic)
     direction = Direction.WRITE if is_written else Direction.READ
@@ -160,7 +188,12 @@ def _check_format(
         if role is Role.KEY and kafka.windows is not None and not topic.windowed:
             continue  # which is reported
         serde = _serde(form, catalog)
-        for problem in serde.check(PayloadSpec(name, role, types, registry), direction) if serde is not None else ():
+        if serde is None:
+            continue
+        spec, problems = PayloadSpec(name, role, types, registry), dict[Problem, None]()
+        for way in (direction, Direction.READ) if role is Role.KEY and _is_compared(kafka) else (direction,):
+            problems |= dict.fromkeys(serde.check(spec, way))
+        for problem in problems:
             at = kafka.word if use is None else use.name
             if (column := columns.get(problem.column or "")) is not None:
                 at = column.name

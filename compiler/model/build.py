@@ -211,6 +211,7 @@ def _kafka(topic: MappingNode) -> KafkaModel | None:
         scalar(key, "windows"),
         scalar(key, "window_size"),
         scalar(node, "start"),
+        scalar(node, "recomputed"),
     )
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import cast
 
 from ...runtime.engine.operators.kafka import Decode, Produce
 from ...runtime.engine.operators.operator import Operator
 from ...runtime.engine.operators.topics import Sink, Source, topics_written
-from ...runtime.ir.topology import Assignment, KafkaTopic, PluginRef, Topic, raw_topic
+from ...runtime.ir.topology import Assignment, KafkaTopic, PluginRef, Recomputed, Topic, raw_topic
 from ..entries import KafkaModel, TopicModel, dead_letter_name
 from ..model.project import FROM_KAFKA, TO_KAFKA, ProjectModel
 from .graph import ProcessorNode, PythonStage, SubtopologyGraph, TopologyGraph
@@ -63,8 +64,12 @@ def _to_kafka(model: ProjectModel, topic: TopicModel, topics: Mapping[str, Topic
     key, value = kafka.key_format, kafka.value_format
     return (
         Source(read, name, dead_letter=letters, at=at),
-        Produce(name, read, kafka_topic(model, topic), key=key, value=value, at=at),
+        Produce(name, read, kafka_topic(model, topic), key=key, value=value, recomputed=_recomputed(kafka), at=at),
     )
+
+
+def _recomputed(kafka: KafkaModel) -> Recomputed:
+    return "refuse" if kafka.recomputed is None else cast(Recomputed, kafka.recomputed.text)
 
 
 def _kafka(topic: TopicModel) -> KafkaModel:

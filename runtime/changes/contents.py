@@ -116,8 +116,8 @@ READ_ALL = Way("remove `start: latest`: then it is computed from all records")
 
 def incomplete(topology: Topology, committed: Committed, group: Collection[str], moves: Moves) -> Iterator[Change]:
     """The topics that have lost records from which the present result was computed."""
-    if not committed.own.tasks.consumed and topology.application not in moves.takes():
-        return  # it has no result yet
+    if topology.is_mirror or (not committed.own.tasks.consumed and topology.application not in moves.takes()):
+        return  # it has no result
     starts = {topic: start for part in topology.subtopologies for topic, start in part.starts.items()}
     raw = {topic.name for topic in topology.read if topic.kafka is not None}
     for read in from_the_first(topology, committed):
@@ -136,7 +136,8 @@ def incomplete(topology: Topology, committed: Committed, group: Collection[str],
         if read.topic in raw and read.topic not in committed.kafka:
             continue  # a plan does not ask Kafka what it still has; the run does
         if read.topic in raw:
-            what, lines = _deleted_in_kafka(read, committed.own.topology.topics[read.topic].first)
+            copied = committed.own.topology.topics.get(read.topic)  # the copied topic may have another name now
+            what, lines = ("", ()) if copied is None else _deleted_in_kafka(read, copied.first)
         else:
             state, lines = committed.states[writer or committed.seeds], ()
             missing = sum(state.end(read.topic, partition) for partition in read.start) - read.records

@@ -159,6 +159,7 @@ _FOLLOWS = {
     "retention": "it applies to all records",
     "timestamp": "it applies to records that are appended from now on",
     "emit": "it applies to records written from now on",
+    "recomputed": "it applies when a result is rebuilt",
     "changelog cleanup": "the changelog is cleaned in that way from now on",
     "topic": "the table is loaded again",
     "backend": "clients restore the store",

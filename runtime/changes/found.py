@@ -15,6 +15,7 @@ from ..progress.committed import Committed
 from ..progress.named_records import repartitioned_since
 from ..progress.positions import Gap, OtherCommits, RawGap, gaps, other_commits, raw_gaps, ways_on
 from .comparison import OTHER_WRITER, SOMETHING_ELSE, Comparison, topic_changes
+from .mirrored import refused
 from .model import FROM_THE_FIRST, RUN_AGAIN, Change, Subject, SubjectKind, Verdict, Way, start_again, with_changes
 from .moves import reset_changes
 from .returned import settled, with_returned
@@ -158,9 +159,20 @@ def check_refresh(
     `owned`: the applications of the project's topologies. `restarted`: topics that are seeded again then. Raises
     RefreshRefusedError, LogError.
     """
-    errors = errors_from_nothing(log, topologies, applications, owned)
+    errors = (
+        *errors_from_nothing(log, topologies, applications, owned),
+        *refused_in_kafka(log, topologies, applications),
+    )
     if left := [change for change in errors if change.subject.kind != "topic" or change.subject.name not in restarted]:
         raise RefreshRefusedError(left)
+
+
+def refused_in_kafka(log: PlacedLog, topologies: Sequence[Topology], applications: Collection[str]) -> Iterator[Change]:
+    """Topics that `recomputed: refuse` protects: what writes them, and what writes them to Kafka, would start again."""
+    for mirror in topologies:
+        name = mirror.application
+        if mirror.is_mirror and name in applications:
+            yield from refused(mirror, log.state(name), applications, name)
 
 
 def errors_from_nothing(

@@ -21,6 +21,9 @@ from .repartition import STILL_READ
 INCOMPLETE = "topic.incomplete"
 """The kind of a change that prevents a rebuild: a topic has lost records that it would read."""
 
+IN_KAFKA = "topic.in_kafka"
+"""The kind of a change that prevents a rebuild: Kafka has records of the present result."""
+
 
 def continuing(changes: Iterable[Change]) -> tuple[Change, ...]:
     """The changes of an application that continues, compatible where they may apply to new records only."""
@@ -35,7 +38,7 @@ def continuing(changes: Iterable[Change]) -> tuple[Change, ...]:
 def may_continue(changes: Iterable[Change]) -> bool:
     """Whether an application could continue with all of its changes."""
     obstacles = (change for change in changes if change.verdict is Verdict.ERROR)
-    return all(obstacle.onward or obstacle.kind in (STILL_READ, INCOMPLETE) for obstacle in obstacles)
+    return all(obstacle.onward or obstacle.kind in (STILL_READ, INCOMPLETE, IN_KAFKA) for obstacle in obstacles)
 
 
 def with_real_ways(changes: Iterable[Change]) -> tuple[Change, ...]:

@@ -20,6 +20,7 @@ from .comparison import KAFKA_REPLACED, REFRESHED
 from .contents import contents_of, incomplete, topic_writer
 from .facets import CATCH_UP
 from .found import RECORDS_MISSING, changes_of, with_ways_that_help
+from .mirrored import mirror_change, refused
 from .model import Change, Subject, Verdict
 from .moves import (
     RESET,
@@ -188,6 +189,7 @@ class _ChangesOfRun:
         lacking = [change for one in group for change in incomplete(one, self.committed[one.application], names, moves)]
         changed = self.changed.intersection(names)
         asked = [change for name in changed for change in changes[name] if self._asks_for_it(change)]
+        lacking += self._in_kafka(group, changed)
         if stopped or errors or lacking:
             for name in changed:
                 own = self._stopped(name, errors.get(name, []), stopped, lacking)
@@ -203,6 +205,8 @@ class _ChangesOfRun:
             # A topic that moves has two writers, which would have to restart together.
             alone = not moves.handed() and any(change.kind != RESET for change in asked)
             rebuilt = rebuild_change(topology, name in changed, again, may_continue=onward, may_restart=alone)
+            if topology.is_mirror:
+                rebuilt = mirror_change(topology, names)
             changes[name] = with_withdrawal((*evolving, rebuilt), asked)
 
     def _stopped(
@@ -217,6 +221,18 @@ class _ChangesOfRun:
             return with_real_ways((*own, *more))  # no other change needs a rebuild
         readers = (replace(change, subject=Subject.of_topology(name)) for change in stopped)
         return with_real_ways((*own, *more, *readers, *lacking))
+
+    def _in_kafka(self, group: Sequence[Topology], changed: Collection[str]) -> list[Change]:
+        """The topics whose records in Kafka prevent the rebuild of a group."""
+        names = {topology.application for topology in group}
+        onward = all(may_continue(self.changes[name]) for name in changed)
+        return [
+            change
+            for mirror in group
+            if mirror.is_mirror
+            for name in sorted(changed)
+            for change in refused(mirror, self.committed[mirror.application].own, names, name, may_continue=onward)
+        ]
 
     def _asks_for_it(self, change: Change) -> bool:
         """Whether a change needs a rebuild."""

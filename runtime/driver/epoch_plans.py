@@ -81,6 +81,11 @@ def epoch_plan(
         place=place_of(app.committed.log, app.name),
         traced=settings.traced,
         kafka=settings.kafka,
+        results={
+            topic.name: app.committed.writer(topic).incarnation
+            for topic in unit.part.sources
+            if topic.name in unit.part.produced
+        },
     )
 
 

@@ -127,6 +127,9 @@ class Rebuild:
         self._old: list[tuple[LogState, Committer]] = []
         self._emptied = sorted(start.moves.emptied)
         self.members = [topology for topology in topologies if topology.application in start.recomputed]
+        self.computed = [topology for topology in self.members if not topology.is_mirror]
+        # What writes to Kafka has no result. It begins in its new place, after the switch: Kafka gets no record before.
+        self.mirrors = [topology for topology in self.members if topology.is_mirror]
 
     def begin(self) -> Settings:
         """Commit the start of the rebuilds, and drop those that are not needed any more. Returns the settings of their
@@ -156,7 +159,7 @@ class Rebuild:
             for name in names:
                 if self._log.paused_since(name) is not None:  # the pause was for the old place
                     self._log.pause(name)
-        for topology in self.members:
+        for topology in self.computed:
             self._tell(topology)
         state_dir = str(rebuild_state_dir(Path(self._settings.state_dir)))
         return replace(self._settings, beside=self._places, state_dir=state_dir) if names else self._settings
@@ -184,13 +187,13 @@ class Rebuild:
             covers(
                 Committed(log, topology), old[topology.application], self._places, waiting.get(topology.application, 0)
             )
-            for topology in self.members
+            for topology in self.computed
         )
 
     def read(self) -> list[Committed]:
         """The committed states of the rebuilds, which show other applications up to their present positions."""
         log = self._log.beside(self._places)
-        read = [Committed(log, topology) for topology in self.members]
+        read = [Committed(log, topology) for topology in self.computed]
         for committed in read:
             committed.stop_at_ends(committed.states.keys() - self._places.keys())
         return read
@@ -213,7 +216,7 @@ class Rebuild:
                 Committer(old).take_away()
         for name in self._emptied:
             self._forget_stores(name)
-        for topology in self.members:
+        for topology in self.computed:
             self._take_stores_over(topology.application)
             self._observer.on(ResultSwitched(topology.application))
 
@@ -318,7 +321,7 @@ class Passes:
         self._run = run
         self.stopped_by_records = False
         self.results: dict[str, ApplicationResult] = {}
-        self._first = [self._made(topology) for topology in rebuild.members]
+        self._first = [self._made(topology) for topology in rebuild.computed]
 
     def until_switched(self, stop: threading.Event) -> bool:
         """Run rounds until the rebuilds have replaced the old results. False if they could not be completed."""
@@ -356,7 +359,7 @@ class Passes:
                 overtaken = isinstance(error, FencedError | RebuildDroppedError | FullyRefreshedError)
                 self._end("fenced" if overtaken else "failed", str(error))
                 return False
-            passes = [self._made(topology) for topology in self._rebuild.members]
+            passes = [self._made(topology) for topology in self._rebuild.computed]
 
     def _takes_over(self) -> bool:
         """Replace the old results if the rebuilds lack none of their records, also once the old drivers have ended.

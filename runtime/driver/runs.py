@@ -210,8 +210,12 @@ def _run(
             if until_caught_up:
                 results = [_in_turn(run, stop) for run in runs]
                 if rebuild.members:
-                    passes.until_switched(stop)
+                    switched = passes.until_switched(stop)
                     results += passes.results.values()
+                    for mirror in rebuild.mirrors if switched else ():
+                        run = run_of(mirror, settings)
+                        run.begin()
+                        results.append(_in_turn(run, stop))
                 if all(result.status == "caught_up" for result in results):
                     cleaning.finish(stop)
             else:
@@ -250,7 +254,8 @@ def _rebuilt(
         return list(passes.results.values())
     runs = [run_of(topology, settings) for topology in rebuild.members]
     for run, member in zip(runs, rebuild.members, strict=True):
-        run.begin(passes.results[member.application].generation)
+        passed = passes.results.get(member.application)
+        run.begin(-1 if passed is None else passed.generation)
     with ThreadPoolExecutor(len(runs)) as pool:
         results = list(pool.map(lambda run: _lasting(run, stop, context.ended), runs))
     return [together(passes.results.get(result.application), result) for result in results]

@@ -27,6 +27,7 @@ from ..ir.topology import OnError, StoreFiller, Subtopology
 from ..records.types import split_columns
 from .operators.aggregations import Aggregation
 from .operators.foreign_keys import ForeignKeyJoin
+from .operators.kafka import Produce
 from .operators.operator import Operator, Place, flow_of
 from .operators.process import Process
 from .operators.tables import Suppress
@@ -192,6 +193,7 @@ def subtopology(
             of_tables=tuple(node.store.name for node in nodes if isinstance(node, Aggregation) and node.of == "table"),
             held_back=held_back(steps),
             waited=waited(steps),
+            produced={node.topic.name: node.produced for node in nodes if isinstance(node, Produce)},
         )
 
     return of

@@ -387,6 +387,9 @@ class Stage:
             worker.kafka,
             task.stream_time,
             commit.positions,
+            worker.plan.results,
+            task.begins,
+            task.whole and task.is_taken_by(commit.positions),
         )
         if epoch.passed is not None and work.numbering is not None:
             work.numbering.touch_all()  # rows that are released as time passes belong to no record that can be skipped

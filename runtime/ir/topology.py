@@ -28,6 +28,13 @@ OnError = Literal["fail", "skip", "dead_letter"]
 `dead_letter`: it is skipped and kept in a dead-letter topic."""
 
 
+Recomputed = Literal["refuse", "append", "changes"]
+"""What becomes of records in Kafka when the result that they are from is rebuilt: with `refuse` it is not rebuilt;
+`append` writes all records of the new one behind them; `changes` compares the last values of both by key, and writes
+what differs.
+"""
+
+
 @dataclass(frozen=True)
 class KafkaTopic:
     """A topic in Kafka. `cluster`: the name of one of the target's clusters. `id`: of its present incarnation; empty
@@ -36,6 +43,18 @@ class KafkaTopic:
     name: str
     cluster: str = "main"
     id: str = ""
+
+
+@dataclass(frozen=True)
+class Produced:
+    """A topic in Kafka to which the records of a topic are written. `recomputed`: if their result is rebuilt.
+
+    `is_table`: whether the last record of a key replaces earlier ones.
+    """
+
+    kafka: KafkaTopic
+    recomputed: Recomputed
+    is_table: bool
 
 
 @dataclass(frozen=True)
@@ -247,6 +266,7 @@ class Subtopology:
     - `of_tables`: names of the stores of these groups.
     - `held_back`: location of a step -> location of an earlier step that releases its rows later.
     - `waited`: location of a step -> location of an earlier left or outer stream-stream join. Some rows waited there.
+    - `produced`: source -> the topic in Kafka to which it is written.
     """
 
     number: int
@@ -272,6 +292,7 @@ class Subtopology:
     of_tables: tuple[str, ...] = ()
     held_back: Mapping[str, str] = field(default_factory=dict)
     waited: Mapping[str, str] = field(default_factory=dict)
+    produced: Mapping[str, Produced] = field(default_factory=dict)
 
     @property
     def read(self) -> tuple[Topic, ...]:
@@ -350,6 +371,11 @@ class Topology:
     def written(self) -> tuple[Topic, ...]:
         """The topics that its subtopologies write. May contain duplicates."""
         return tuple(topic for part in self.subtopologies for topic in part.sinks)
+
+    @property
+    def is_mirror(self) -> bool:
+        """Whether it writes topics of the log to Kafka. Then it has no result of its own in the log."""
+        return any(part.produced for part in self.subtopologies)
 
     @property
     def global_tables(self) -> tuple[GlobalTable, ...]:

@@ -11,6 +11,7 @@ from confluent_kafka import (
     ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaError,
+    KafkaException,
     TopicCollection,
     TopicPartition,
 )
@@ -239,6 +240,26 @@ class KafkaAdmin:
             _error_in,
         )
 
+    def groups(self, beginning: str) -> list[str]:
+        """The names of all groups that begin so, as far as this user may see them. `beginning`: with any prefix."""
+        (answer,) = self._ask.answers(
+            "listing consumer groups",
+            lambda: [self._client.list_consumer_groups(request_timeout=self._patience)],
+            [""],
+            lambda answer: answer.errors[0].args[0] if answer.errors else None,
+        )
+        return sorted(group.group_id for group in answer.valid if group.group_id.startswith(beginning))
+
+    def delete_groups(self, names: Sequence[str]) -> None:
+        """Delete groups with their offsets, those that exist."""
+        if names:
+            self._find_coordinators()
+            self._ask.answers(
+                f"deleting the consumer groups {', '.join(names[:3])}",
+                lambda: map(_unless_gone, self._client.delete_consumer_groups(list(names)).values()),
+                [""] * len(names),
+            )
+
     def _find_coordinators(self) -> None:
         """Take a new client if a connection of the present one has ever failed.
 
@@ -254,6 +275,23 @@ class KafkaAdmin:
 def open_admin(cluster: KafkaCluster, patience: float) -> KafkaAdmin:
     """The KafkaAdmin of this process for a cluster: tasks share its connections."""
     return KafkaAdmin(cluster, patience)
+
+
+def _unless_gone(deleted: Future[None]) -> Future[None]:
+    """The answer to the deletion of a group. One that is not there is deleted."""
+    answer: Future[None] = Future()
+
+    def done(of: Future[None]) -> None:
+        error = of.exception()
+        if isinstance(error, KafkaException) and error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+            error = None
+        if error is None:
+            answer.set_result(None)
+        else:
+            answer.set_exception(error)
+
+    deleted.add_done_callback(done)
+    return answer
 
 
 def _error_in(answer: ConsumerGroupTopicPartitions) -> KafkaError | None:

@@ -2,96 +2,44 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
 
-from ...errors import HeadwaterError
 from ..ir.topology import KafkaCluster
-from ..records.arrays import Int64s
 from ..records.headers import kafka_headers
 from .admin import Position, TopicMetadata, open_admin
 from .cluster import PATIENCE, once_a_process
 from .errors import KafkaProducerFencedError
+from .mirror_position import MirrorPosition
+from .outgoing import OtherMirrorError, Outgoing, Positions, Standing, TransactionLostError
 from .producer import PRODUCED, TransactionalProducer
-from .reader import HEADERS
+from .reader import HEADERS, KafkaRange, open_reader
 
 _METADATA_SECONDS = 30.0
 """How long the number of partitions is taken as known."""
-
-_PLACE = 0
-"""The partition whose committed offset has the position."""
-
-Positions = Mapping[int, int]
-"""Lane -> position in the task's partition of its topic."""
-
-
-@dataclass(frozen=True)
-class Outgoing:
-    """Records for Kafka. `keys`, `values`: binary, null for null keys and tombstones. `headers`: JSON, or None.
-
-    `partitions`: of each record in Kafka. `timestamps`: ms.
-    """
-
-    keys: pa.BinaryArray
-    values: pa.BinaryArray
-    partitions: Int64s
-    timestamps: Int64s
-    headers: pa.StringArray | None = None
-
-    def __len__(self) -> int:
-        return len(self.partitions)
-
-    def take(self, index: Int64s) -> Outgoing:
-        """The records at these indexes."""
-        chosen = pa.array(index)
-        return Outgoing(
-            self.keys.take(chosen),
-            self.values.take(chosen),
-            self.partitions[index],
-            self.timestamps[index],
-            None if self.headers is None else self.headers.take(chosen),
-        )
-
-
-class OtherMirrorError(HeadwaterError):
-    """Kafka has the position of another run of the application: `group` has it."""
-
-    def __init__(self, topic: str, group: str) -> None:
-        super().__init__(
-            f"records of {topic} in Kafka were written before a full refresh of the application, or from another log: "
-            "records that are written now would follow them",
-            f"to let them follow, delete the consumer groups of its tasks, such as {group} (kafka-consumer-groups "
-            "--delete); "
-            "or write to another topic, or give each target another `prefix`",
-        )
-        self.group = group
-
-
-class TransactionLostError(HeadwaterError):
-    """Another producer has ended the transaction: `KafkaMirror.position` says how far Kafka is."""
 
 
 class KafkaMirror:
     """Writes the records of one task to a topic in Kafka. Not thread-safe.
 
-    `name`: the transactional id, and the consumer group with the position, without the cluster's prefix. `incarnation`:
-    of the application.
+    `name`: the transactional id, and the consumer group with the position, without the cluster's prefix. `log`: the id
+    of the log.
+
+    A position belongs to a result: the incarnation of the application that writes the topic in the log. So it stays if
+    `kafka-out` itself begins again, and a rebuilt result is noticed.
 
     Kafka forgets the positions of a group after `offsets.retention.minutes` without a commit. Then the position in the
     log counts: it lacks at most the last transaction before a crash.
     """
 
-    def __init__(self, cluster: KafkaCluster, topic: str, name: str, incarnation: str) -> None:
+    def __init__(self, cluster: KafkaCluster, topic: str, name: str, log: str) -> None:
         self._cluster = cluster
         self._topic = topic
         self._name = name
-        self._incarnation = incarnation
+        self._log = log
         self._admin = open_admin(cluster, PATIENCE)
         self._looked = float("-inf")
         self._there: TopicMetadata | None = None
@@ -103,32 +51,45 @@ class KafkaMirror:
         """The number of partitions of the topic in Kafka."""
         return self._topic_now().partitions
 
-    def position(self) -> Positions:
-        """How far Kafka has the records of the task; empty if it does not know.
+    def standing(self, result: str, *, afresh: bool = False) -> Standing:
+        """How far Kafka has the records of the task, of a result. `afresh`: positions may have been removed meanwhile.
 
         The first call ends the transaction of an earlier process on the same task. Raises OtherMirrorError, and the
         errors of `TransactionalProducer.open`.
         """
-        found = self._opened().positions.get(_PLACE)
-        if found is None or not found.metadata:
-            return {}
-        said: dict[str, Any] = json.loads(found.metadata)
-        if said["incarnation"] != self._incarnation:
+        producer = self._opened()
+        found = producer.open() if afresh else producer.positions
+        if 0 not in found or not found[0].metadata:
+            return Standing()
+        pieces = [found[number].metadata for number in range(MirrorPosition.count(found[0].metadata))]
+        position = MirrorPosition.of(pieces)
+        if position.log != self._log:
             raise OtherMirrorError(self._topic, self._cluster.prefix + self._name)
-        return dict(enumerate(said["positions"]))
+        return Standing(position.positions) if position.result == result else Standing(replaces=position.result)
 
-    def produce(self, records: Outgoing, positions: Positions) -> None:
-        """Produce records in their order, with the task's new position.
+    def produce(self, records: Outgoing, result: str, positions: Positions) -> None:
+        """Produce records in their order, with the task's new position in a result.
 
         Raises TransactionLostError, and the errors of `TransactionalProducer.write`.
         """
-        lanes = [positions.get(lane, 0) for lane in range(max(positions, default=-1) + 1)]
-        said = json.dumps({"incarnation": self._incarnation, "positions": lanes}, separators=(",", ":"))
+        producer = self._opened()
+        pieces = MirrorPosition(self._log, result, positions).pieces()
         try:
-            self._opened().write([_batch(records)], {_PLACE: Position(self._end, said)})
+            producer.write([_batch(records)], {number: Position(self._end, text) for number, text in enumerate(pieces)})
         except KafkaProducerFencedError as error:
             self._producer = None
             raise TransactionLostError(error.message, error.hint) from error
+
+    def contents(self) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """All committed records of the topic, partition by partition, with the columns of `RECORDS`.
+
+        Transactions of other tasks may be open, and hide records behind them: reading waits for their ends.
+        """
+        topic = self._topic_now()
+        reader = open_reader(self._cluster, self._name)
+        for partition, ends in enumerate(self._admin.ends([topic])[self._topic]):
+            for batch in reader.read(KafkaRange(topic.name, topic.id, partition, ends.low, ends.high)):
+                yield partition, batch
 
     def _opened(self) -> TransactionalProducer:
         topic = self._topic_now()
@@ -142,7 +103,7 @@ class KafkaMirror:
         if self._there is None or time.monotonic() >= self._looked + _METADATA_SECONDS:
             topic = self._admin.topic(self._topic)
             # The offset that goes with the position is only shown by tools, as lag: it is the end, not long ago.
-            self._end = self._admin.ends([topic])[self._topic][_PLACE].high
+            self._end = self._admin.ends([topic])[self._topic][0].high
             self._there, self._looked = topic, time.monotonic()
         return self._there
 
@@ -163,6 +124,6 @@ def _batch(records: Outgoing) -> pa.RecordBatch:
 
 
 @once_a_process
-def open_mirror(cluster: KafkaCluster, topic: str, name: str, incarnation: str) -> KafkaMirror:
+def open_mirror(cluster: KafkaCluster, topic: str, name: str, log: str) -> KafkaMirror:
     """The mirror of this process with this name. So there are as many as the process has ever had tasks."""
-    return KafkaMirror(cluster, topic, name, incarnation)
+    return KafkaMirror(cluster, topic, name, log)

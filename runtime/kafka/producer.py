@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -50,6 +50,9 @@ _BATCH_BYTES = 1_000_000
 _FRAME_BYTES, _HEADER_FRAME_BYTES = 100, 10
 """At least the bytes that a batch of one record adds to its key and value, and to name and value of each header."""
 
+_PLACE = 0
+"""The partition whose committed offset has a position."""
+
 _LOST_CAUSES = frozenset(
     {
         KafkaError.MSG_SIZE_TOO_LARGE,
@@ -74,7 +77,8 @@ class TransactionalProducer:
     """The only writer of a name to a topic: whoever opens one of the same name fences the others. Not thread-safe.
 
     `name`: of the transactional id and of the consumer group with the positions, without the cluster's prefix.
-    Connected by the first call, in the process that makes it.
+    Positions have numbers from 0: each is the offset of partition 0 in a group of its own (`group_name`), as topics get
+    more partitions. Connected by the first call, in the process that makes it.
     """
 
     def __init__(self, cluster: KafkaCluster, name: str, topic: TopicMetadata, patience: float = PATIENCE) -> None:
@@ -84,6 +88,7 @@ class TransactionalProducer:
         self._patience = patience
         self._positions: Mapping[int, Position] | None = None
         self._producer: Producer | None = None
+        self._groups: dict[int, Any] = {}
         self._failed: KafkaError | None = None
 
     @property
@@ -99,18 +104,19 @@ class TransactionalProducer:
         """The bytes that the topic allows for a batch of records. Takes a request."""
         return int(self._admin.topic_settings(self.topic.name)["max.message.bytes"])
 
-    @cached_property
-    def _group(self) -> Any:
-        """The group as transactions name it. It is known without a broker."""
-        consumer = self._connections.client(Consumer, {"group.id": self.name})
-        try:
-            return consumer.consumer_group_metadata()
-        finally:
-            consumer.close()
+    def _group(self, number: int) -> Any:
+        """A group as transactions name it. It is known without a broker."""
+        if number not in self._groups:
+            consumer = self._connections.client(Consumer, {"group.id": group_name(self.name, number)})
+            try:
+                self._groups[number] = consumer.consumer_group_metadata()
+            finally:
+                consumer.close()
+        return self._groups[number]
 
     @property
     def positions(self) -> Mapping[int, Position]:
-        """The committed positions by partition, without partitions that have none. Opens the producer if necessary.
+        """The committed positions by number. Opens the producer if necessary.
 
         Kafka forgets them a week after the last commit by default, and with the topic.
         """
@@ -154,17 +160,26 @@ class TransactionalProducer:
                 ) from None
             raise self._error("taking over a transactional id", cause) from None
         try:
-            self._positions = self._admin.committed(self.name, self.topic)
+            self._positions = self._committed()
         except KafkaClusterError:
             self.close()  # or the next `write` would not compare the positions
             raise
         return self._positions
 
+    def _committed(self) -> dict[int, Position]:
+        """The committed positions, up to the first one that there is not."""
+        positions: dict[int, Position] = {}
+        while True:
+            found = self._admin.committed(group_name(self.name, len(positions)), self.topic)
+            if _PLACE not in found:
+                return positions
+            positions[len(positions)] = found[_PLACE]
+
     def write(self, batches: Sequence[pa.RecordBatch], positions: Mapping[int, Position]) -> None:
         """Write records, and move positions, in one transaction: all of it is visible afterwards, or nothing.
 
         `batches`: with the columns of `PRODUCED`; without any, only positions are written. `positions`: new positions
-        by partition of the topic; others stay.
+        by number; others stay.
 
         A transaction that fails is repeated, if necessary by a new producer. Then the positions tell whether it was
         committed before. Raises KafkaRecordTooLargeError before the transaction; KafkaProducerFencedError;
@@ -213,13 +228,9 @@ class TransactionalProducer:
         self._producer.begin_transaction()
         for batch in batches:
             self._produce(batch)
-        if positions:
-            places = [
-                TopicPartition(self.topic.name, partition, position.offset, position.metadata)
-                for partition, position in sorted(positions.items())
-            ]
-            producer = self._producer
-            self._call(lambda seconds: producer.send_offsets_to_transaction(places, self._group, seconds))
+        for number, position in sorted(positions.items()):
+            place = TopicPartition(self.topic.name, _PLACE, position.offset, position.metadata)
+            self._call(partial(self._producer.send_offsets_to_transaction, [place], self._group(number)))
         self._call(self._producer.commit_transaction)
 
     def _produce(self, batch: pa.RecordBatch) -> None:
@@ -331,6 +342,11 @@ class TransactionalProducer:
             except KafkaException:
                 producer.purge()  # there is none, it is fenced, or no broker answers
             # Its `close` would wait for the brokers without an end. It ends with its last reference.
+
+
+def group_name(name: str, number: int) -> str:
+    """The name of the consumer group with a producer's position of this number."""
+    return f"{name}.{number}" if number else name
 
 
 def _returns(method: Callable[[float], None], seconds: float) -> bool:

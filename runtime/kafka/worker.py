@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ...errors import HeadwaterError
 from ..ir.topology import KafkaCluster, KafkaTopic, PluginRef, SchemaRegistry
+from ..log.placed_log import PlacedLog
 from ..log.ranges import RangeReader
 from ..serdes.serde import Deserializer, PayloadSpec, Serde, Serializer
 from .sources import ClusterOffsets, Clusters
@@ -42,18 +43,36 @@ def offsets_of(clusters: Mapping[str, KafkaCluster]) -> Clusters:
     return {name: ClusterOffsets(cluster) for name, cluster in clusters.items()}
 
 
+def positions_to_forget(clusters: Mapping[str, KafkaCluster], application: str) -> Callable[[], None]:
+    """Find the positions in Kafka of an application that writes there. What is returned removes them: then it writes
+    all records again. Raises KafkaClientMissingError, KafkaClusterError.
+    """
+    with client_of_kafka():
+        from .admin import KafkaAdmin
+    found = [
+        (admin, admin.groups(f"{cluster.prefix}{application}-"))
+        for cluster in clusters.values()
+        for admin in (KafkaAdmin(cluster),)
+    ]
+
+    def forget() -> None:
+        for admin, groups in found:
+            admin.delete_groups(groups)
+
+    return forget
+
+
 @dataclass(frozen=True)
 class KafkaOfWorker:
     """A `KafkaAccess` (`engine/execution/kafka.py`) for the tasks of one application.
 
-    `incarnation`: of the application, see `TopologyDescription`. `clusters`: of the target, by name. `serde`: creates a
-    serde by its name.
+    `clusters`: of the target, by name. `serde`: creates a serde by its name. `log`: opens the log of the application.
     """
 
     application: str
-    incarnation: str
     clusters: Mapping[str, KafkaCluster]
     serde: Callable[[PluginRef], Serde]
+    log: Callable[[], PlacedLog]
 
     def reader(self, log: RangeReader) -> RangeReader:
         """A reader of ranges of the log, and of raw topics. Raises KafkaClientMissingError."""
@@ -77,4 +96,10 @@ class KafkaOfWorker:
         """The mirror of a task in this process. It stays open for the next epochs."""
         with client_of_kafka():
             from .mirror import open_mirror
-        return open_mirror(self.clusters[topic.cluster], topic.name, f"{self.application}-{task}", self.incarnation)
+        return open_mirror(
+            self.clusters[topic.cluster], topic.name, f"{self.application}-{task}", self.log().identity()
+        )
+
+    def result(self, writer: str) -> str:
+        """The incarnation of an application that the log has now. Raises LogError."""
+        return self.log().state(writer).incarnation

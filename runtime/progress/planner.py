@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..ir.topology import GlobalTable, Store, Subtopology, Topic, Topology, parse_start
@@ -34,7 +35,30 @@ class Planner:
     def with_unread(self, part: Subtopology) -> tuple[TaskId, ...]:
         """The tasks of a subtopology with unread records."""
         unread = self._committed.unread_by_partition(self._committed.application, part.name, part.partitions)
-        return tuple(TaskId(part.number, partition, part.name) for partition, count in enumerate(unread) if count)
+        beginning = {partition for partition in range(part.partitions) if self._takes_whole(part, partition)}
+        # What differs between two results is known once the new one is complete.
+        due = beginning if beginning and self._are_idle(part) else set()
+        due |= {partition for partition, count in enumerate(unread) if count and partition not in beginning}
+        return tuple(TaskId(part.number, partition, part.name) for partition in sorted(due))
+
+    def _takes_whole(self, part: Subtopology, partition: int) -> bool:
+        """Whether a task has to take all records of its topic at first: it compares them with those in Kafka."""
+        if all(produced.recomputed != "changes" for produced in part.produced.values()):
+            return False
+        done = self._committed.own.tasks.last_commit(TaskKey(self._committed.application, part.name, partition))
+        return not any(topic in done.positions for topic in part.produced)
+
+    def _are_idle(self, part: Subtopology) -> bool:
+        """Whether everything that writes the sources of a subtopology has caught up."""
+        network = self._committed.network()
+        writers = [network.writer(topic.name) for topic in part.sources]
+        tasks = [
+            TaskKey(*writer, number)
+            for writer in writers
+            if writer is not None
+            for number in range(network.part(writer).partitions)
+        ]
+        return None not in writers and all(self._committed.idle(tasks, network).values())
 
     def stream_time(self, task: TaskId) -> int:
         """The committed stream time of a task, ms; -1 before its first record."""
@@ -78,16 +102,19 @@ class Planner:
         network = network or self._committed.network()
         key = TaskKey(self._committed.application, part.name, partition)
         done = own.tasks.last_commit(key)
+        whole = self._takes_whole(part, partition)
+        most = sys.maxsize if whole else self._max_records
         return TaskPlan(
             key=key,
-            max_records=self._max_records,
+            max_records=most,
             stream_time=done.stream_time if passed is None else passed,
             time_passes=passed is not None,
-            max_bytes=self._max_bytes,
+            max_bytes=None if whole else self._max_bytes,
+            whole=whole,
             clocks=dict(done.clocks),
             scheduled=done.scheduled,
             inputs=tuple(
-                self._topic(part, topic, partition, done.positions.get(topic.name, {}), network, idle)
+                self._topic(part, topic, partition, done.positions.get(topic.name, {}), network, idle, most)
                 for topic in part.sources
             ),
             stores=tuple(
@@ -153,11 +180,12 @@ class Planner:
         consumed: Mapping[int, int],
         network: Network,
         known: dict[TaskKey, bool] | None,
+        most: int,
     ) -> TopicInput:
         if partition >= topic.partitions:  # a subtopology has as many tasks as the most partitions of a source
             return TopicInput(topic.name, (LaneInput(EXTERNAL_LANE, 0, ()),))
         if topic.writer is None:
-            lane = self._lane(self._committed.of(topic), topic, partition, EXTERNAL_LANE, consumed)
+            lane = self._lane(self._committed.of(topic), topic, partition, EXTERNAL_LANE, consumed, most=most)
             return TopicInput(topic.name, (lane,))
         state = self._committed.writer(topic)
         writer = network.writer(topic.name)
@@ -176,6 +204,7 @@ class Planner:
                     consumed,
                     state.tasks.last_commit(task).stream_time,
                     idle[task],
+                    most,
                 )
                 for task in tasks
             ),
@@ -210,10 +239,11 @@ class Planner:
         consumed: Mapping[int, int],
         clock: int = -1,
         idle: bool = True,
+        most: int | None = None,
     ) -> LaneInput:
         position = consumed.get(lane, 0)
         with state.lock:
-            ranges = state.lane_ranges(topic.name, partition, lane, position, self._max_records)
+            ranges = state.lane_ranges(topic.name, partition, lane, position, most)
             more = bool(ranges) and ranges[-1].end < state.lane_ends(topic.name, partition)[lane]
         return LaneInput(lane, position, ranges, clock, idle, more)
 

@@ -131,7 +131,8 @@ class TaskPlan:
     `skipped`: records that it consumes and passes to no step. `trial_records`: in a trial, which of the others its
     steps get; None: all. `scheduled`: the punctuations of its processors. `time_passes`: whether the clocks of its
     steps advance to `stream_time` without a record, see `engine/execution/order/partition_group.py`. `max_bytes`: the
-    most bytes in memory of the records taken, at least one record; None: no bound.
+    most bytes in memory of the records taken, at least one record; None: no bound. `whole`: whether it has to take all
+    records at once, even if there are none.
     """
 
     key: TaskKey
@@ -145,21 +146,33 @@ class TaskPlan:
     scheduled: tuple[Scheduled, ...] = ()
     time_passes: bool = False
     max_bytes: int | None = None
+    whole: bool = False
 
-    seldom: ClassVar = ("skipped", "trial_records", "scheduled", "time_passes")
+    seldom: ClassVar = ("skipped", "trial_records", "scheduled", "time_passes", "whole")
 
     @property
     def takes_records(self) -> bool:
         """Whether its lanes have records to take."""
         return any(lane.end > lane.position for topic in self.inputs for lane in topic.lanes)
 
+    def is_taken_by(self, positions: Mapping[str, Mapping[int, int]]) -> bool:
+        """Whether all of its records are before these positions, by topic and lane."""
+        lanes = ((positions.get(topic.topic, {}), lane) for topic in self.inputs for lane in topic.lanes)
+        return all(taken.get(lane.lane, 0) >= lane.end for taken, lane in lanes)
+
+    @property
+    def begins(self) -> bool:
+        """Whether no epoch has taken a record yet."""
+        return all(lane.position == 0 for topic in self.inputs for lane in topic.lanes)
+
     def advanced_by(self, commit: TaskCommit) -> bool:
-        """Whether an epoch has made progress: it has taken records, passed positions without records, punctuated, or
-        advanced time.
+        """Whether an epoch has made progress: it has taken records, passed positions without records, punctuated,
+        advanced time, or has seen that there is nothing.
         """
         return (
             commit.records > 0
             or self.time_passes
+            or self.whole
             or commit.scheduled != self.scheduled
             or any(
                 commit.positions.get(topic.topic, {}).get(lane.lane, 0) > lane.position
@@ -182,6 +195,7 @@ class EpochPlan:
     everything is computed and nothing is written; then several threads may share one task, and rows have the numbers of
     their records instead of `_order`, so that a failed row identifies its record. `place`: of the application in the
     log, if it is not its name. `traced`: whether workers record timed spans. `kafka`: the clusters of the target.
+    `results`: source that is written to Kafka -> the incarnation of the application whose result it is.
     """
 
     application: str
@@ -202,8 +216,9 @@ class EpochPlan:
     place: str = ""
     traced: bool = False
     kafka: Mapping[str, KafkaCluster] = field(default_factory=dict)
+    results: Mapping[str, str] = field(default_factory=dict)
 
-    seldom: ClassVar = ("kafka",)
+    seldom: ClassVar = ("kafka", "results")
 
     @property
     def places(self) -> dict[str, str]:

@@ -31,7 +31,7 @@ EVERYDAY = {
     r"beg[iau]ns? again|beginning again": "restart",
     r"(?:made|makes?) again": "recreate, or restore",
     r"lets? (?:it |them )?go|g(?:ive|ives|iven|iving|ave) up": "release, close or drop",
-    r"refus\w+": "reject, or raise",
+    r'(?<!")refus\w+': "reject, or raise",  # not the value of `recomputed`
     r"judg\w+|unjudged": "type checker, typed, untyped",
     r"(?:is|are) none": "there is no, without",
     r"whoever": "the reader, the owner",

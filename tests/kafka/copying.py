@@ -19,6 +19,7 @@ from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.ir.topology import (
     KafkaCluster,
     KafkaTopic,
+    Recomputed,
     SchemaRegistry,
     Topic,
     Topology,
@@ -51,6 +52,7 @@ class Copying:
     value: PluginRef = field(default_factory=lambda: PluginRef("json"))
     registry: SchemaRegistry | None = None
     machine: str = "machine"
+    recomputed: Recomputed = "refuse"
 
     @property
     def settings(self) -> Settings:
@@ -82,7 +84,15 @@ class Copying:
         def words(rows: Pipe) -> Pipe:
             return rows.process(
                 Source(self.words, "words"),
-                Produce("words", self.words, KafkaTopic(self.target), PluginRef(self.key), self.value, at=3),
+                Produce(
+                    "words",
+                    self.words,
+                    KafkaTopic(self.target),
+                    PluginRef(self.key),
+                    self.value,
+                    self.recomputed,
+                    at=3,
+                ),
             )
 
         return Topology("p", "kafka-out", "1", "", (words,))

@@ -12,13 +12,22 @@ import pyarrow as pa
 
 from ....errors import HeadwaterError
 from ...ir.topology import KafkaTopic, PluginRef, SchemaRegistry, Topic
-from ...kafka.mirror import Outgoing, TransactionLostError
+from ...kafka.outgoing import (
+    Outgoing,
+    PositionMovedError,
+    RebuiltResultError,
+    ResultNotWholeError,
+    ResultReplacedError,
+    Standing,
+    TransactionLostError,
+)
 from ...log.ranges import RangeReader
 from ...records.arrays import Bools, Int64s, to_numpy
 from ...records.schema import invalid_timestamps, key_columns, times_of_column, timestamp_error, value_columns
 from ...records.types import Kind
 from ...serdes.serde import Deserializer, Encoded, PayloadSpec, Role, Serializer, null_keys
 from ..operators.kafka import Decode, Produce
+from .kafka_changes import Contents, differences, last_values
 from .node import EachFailedError, Edges, TaskEpoch
 from .rows import Rows
 
@@ -36,14 +45,18 @@ class Mirror(Protocol):
         """The number of partitions of the topic in Kafka."""
         ...
 
-    def position(self) -> Mapping[int, int]:
-        """Lane -> position up to which Kafka has the records of the task; empty if it does not know."""
+    def standing(self, result: str, /, *, afresh: bool = False) -> Standing:
+        """How far Kafka has the records of the task, of a result. `afresh`: positions may have been removed."""
         ...
 
-    def produce(self, records: Outgoing, positions: Mapping[int, int], /) -> None:
-        """Produce records and the task's new position in one transaction. Raises TransactionLostError: then `position`
-        says how far Kafka is.
+    def produce(self, records: Outgoing, result: str, positions: Mapping[int, int], /) -> None:
+        """Produce records and the task's new position in a result, in one transaction. Raises TransactionLostError:
+        then `standing` says how far Kafka is.
         """
+        ...
+
+    def contents(self) -> Contents:
+        """All committed records of the topic in Kafka, partition by partition."""
         ...
 
 
@@ -68,6 +81,10 @@ class KafkaAccess(Protocol):
 
     def mirror(self, topic: KafkaTopic, task: str) -> Mirror:
         """The mirror of a task. `task`: its name, the same in every process."""
+        ...
+
+    def result(self, writer: str) -> str:
+        """The incarnation of an application that the log has now."""
         ...
 
 
@@ -131,7 +148,7 @@ def _event_times(
 
 
 def produce(step: Produce, edges: Edges, epoch: TaskEpoch) -> None:
-    """See `Produce`. Raises EachFailedError, SerdeError, and errors of Kafka."""
+    """See `Produce`. Raises EachFailedError, SerdeError, the errors of `kafka/outgoing.py`, and errors of Kafka."""
     rows = edges.pop(step.flow)
     errors: dict[int, str] = {}
     keys = _encoded(step, epoch, Role.KEY, rows, errors)
@@ -141,34 +158,50 @@ def produce(step: Produce, edges: Edges, epoch: TaskEpoch) -> None:
     if epoch.trial:
         return
     mirror = _access(epoch).mirror(step.kafka, epoch.task)
-    positions = epoch.positions[step.topic.name]
     for _ in range(_TRIES - 1):
         with suppress(TransactionLostError):
-            _produce(step, rows, keys, values, mirror, epoch, positions)
+            _produce(step, rows, keys, values, mirror, epoch)
             return
-    _produce(step, rows, keys, values, mirror, epoch, positions)
+    _produce(step, rows, keys, values, mirror, epoch)
 
 
-def _produce(
-    step: Produce,
-    rows: Rows,
-    keys: Encoded,
-    values: Encoded,
-    mirror: Mirror,
-    epoch: TaskEpoch,
-    positions: Mapping[int, int],
-) -> None:
+def _produce(step: Produce, rows: Rows, keys: Encoded, values: Encoded, mirror: Mirror, epoch: TaskEpoch) -> None:
     """Produce the records that Kafka lacks. Raises TransactionLostError, and errors of Kafka."""
-    there = mirror.position()
-    if all(position <= there.get(lane, 0) for lane, position in positions.items()):
+    result, positions = epoch.results[step.topic.name], epoch.positions[step.topic.name]
+    there = _known(step, mirror, result, epoch)
+    whole = step.recomputed == "changes" and epoch.begins and not there
+    if not whole and all(position <= there.get(lane, 0) for lane, position in positions.items()):
         return
     partitions = keys.partitions(mirror.partitions)
     by_key = np.where(partitions < 0, epoch.partition % mirror.partitions, partitions)
     records = Outgoing(keys.payloads, values.payloads, by_key, rows.timestamp, rows.headers)
+    if whole:
+        if not epoch.whole:
+            raise ResultNotWholeError(step.topic.name)
+        spec = _spec(step.kafka, Role.KEY, key_columns(step.topic), epoch)
+        deserializer = _access(epoch).deserializer(step.key, spec)
+        known = last_values(step.topic, epoch.partition, mirror.contents(), deserializer, step.kafka.name)
+        mirror.produce(differences(records, known, epoch.now), result, positions)
+        return
     new = _beyond(step, rows, epoch, there)
     # Never back: an epoch of another driver may have gone further in one lane, and less far in another one.
     furthest = {lane: max(positions.get(lane, 0), there.get(lane, 0)) for lane in positions.keys() | there.keys()}
-    mirror.produce(records if len(new) == len(records) else records.take(new), furthest)
+    mirror.produce(records if len(new) == len(records) else records.take(new), result, furthest)
+
+
+def _known(step: Produce, mirror: Mirror, result: str, epoch: TaskEpoch) -> Mapping[int, int]:
+    """The position that Kafka has in a result. Nothing of it if Kafka has an earlier one, which this one may follow."""
+    standing = mirror.standing(result, afresh=epoch.begins)
+    if standing.replaces:
+        if not epoch.begins:
+            raise PositionMovedError(step.topic.name, step.kafka.name)
+        if step.recomputed == "refuse":
+            raise RebuiltResultError(step.topic.name, step.kafka.name)
+        # After `standing`, which fences others: whoever finds its result in the log now is the only one that writes.
+        assert step.topic.writer is not None
+        if _access(epoch).result(step.topic.writer) != result:
+            raise ResultReplacedError(step.topic.name)
+    return standing.positions
 
 
 def _beyond(step: Produce, rows: Rows, epoch: TaskEpoch, there: Mapping[int, int]) -> Int64s:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...ir.topology import KafkaTopic, PluginRef, Topic
+from ...ir.topology import KafkaTopic, PluginRef, Produced, Recomputed, Topic
 from .operator import EdgeColumns, Lineage, OnFlow, Place, Touched, topic_columns
 
 if TYPE_CHECKING:
@@ -46,7 +46,8 @@ class Decode(OnFlow):
 class Produce(OnFlow):
     """Writes the records of `topic` to a topic in Kafka, exactly once.
 
-    The task's position in `topic` is part of Kafka's transaction. So an epoch that is repeated after a crash produces
+    The task's position in `topic`, and the result that it counts, are part of Kafka's transaction. `recomputed`: what
+    happens at the first records of another result. So an epoch that is repeated after a crash produces
     only the records that its transaction lacks. The partition in Kafka is that of the written key, as Kafka's own
     clients choose it; records with a null key go to the partition with the number of theirs.
     """
@@ -56,9 +57,21 @@ class Produce(OnFlow):
     kafka: KafkaTopic
     key: PluginRef
     value: PluginRef
+    recomputed: Recomputed = "refuse"
     at: Place = ""
 
     makes = ()
+
+    @property
+    def settings(self) -> tuple[tuple[str, str], ...]:
+        """What happens if the result is rebuilt."""
+        return (("recomputed", self.recomputed),)
+
+    @property
+    def produced(self) -> Produced:
+        """The topic in Kafka, and what is known of it."""
+        is_table = bool(self.topic.key) and "compact" in self.topic.cleanup
+        return Produced(self.kafka, self.recomputed, is_table)
 
     @property
     def touches(self) -> Touched:

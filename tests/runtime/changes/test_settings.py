@@ -72,7 +72,7 @@ OPERATORS: dict[str, set[str]] = {
     "Sink": {"flow", "topic"},
     "RoutedSink": {"flow", "by", "topics"},
     "Decode": {"flow", "source", "topic", "key", "value"},
-    "Produce": {"flow", "topic", "kafka", "key", "value"},
+    "Produce": {"flow", "topic", "kafka", "key", "value", "recomputed"},
 }
 """Operator -> its fields that are compared. `keep`, `old`, `of`, `mode` and the like follow from the wiring."""
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +19,12 @@ from headwater.runtime.engine.execution.rows import Rows
 from headwater.runtime.engine.operators.kafka import Produce
 from headwater.runtime.ir.topology import KafkaTopic, PluginRef, Topic
 from headwater.runtime.kafka.admin import KafkaAdmin
-from headwater.runtime.kafka.mirror import KafkaMirror, OtherMirrorError, Outgoing, TransactionLostError
+from headwater.runtime.kafka.mirror import KafkaMirror
+from headwater.runtime.kafka.outgoing import OtherMirrorError, Outgoing, Standing, TransactionLostError
 from headwater.runtime.kafka.reader import KafkaReader
 from headwater.runtime.kafka.worker import KafkaOfWorker
+from headwater.runtime.log.embedded.log import EmbeddedLog
+from headwater.runtime.log.placed_log import PlacedLog
 from headwater.runtime.records.types import Kind
 from headwater.runtime.serdes.json import JsonSerde
 from headwater.tests.kafka.broker import KafkaBroker
@@ -35,7 +40,9 @@ Place = tuple[int, int]
 """Lane and position of a record in `WORDS`."""
 
 
-def run_epoch(kafka: KafkaBroker, target: str, taken: Sequence[Place], positions: Mapping[int, int]) -> None:
+def run_epoch(
+    kafka: KafkaBroker, log: PlacedLog, target: str, taken: Sequence[Place], positions: Mapping[int, int]
+) -> None:
     """An epoch of a task that writes `WORDS` to Kafka. The value of each record says its place."""
     numbers = np.arange(len(taken))
     lanes, at = (np.array([place[side] for place in taken], np.int64) for side in (0, 1))
@@ -43,9 +50,18 @@ def run_epoch(kafka: KafkaBroker, target: str, taken: Sequence[Place], positions
         {"word": pa.array(["k"] * len(taken))}, {"n": pa.array(lanes * 100 + at)}
     )
     origins = Origins(-1, rows.order, (("words", numbers, numbers),), lanes=((lanes, at),))
-    access = KafkaOfWorker("p-kafka-out", "one", {"main": cluster_of(kafka)}, lambda _: JsonSerde())
+    access = KafkaOfWorker("p-kafka-out", {"main": cluster_of(kafka)}, lambda _: JsonSerde(), lambda: log)
     epoch = TaskEpoch(
-        0, 0, {}, None, None, origins=origins, task=target, kafka=access, positions={"words": dict(positions)}
+        0,
+        0,
+        {},
+        None,
+        None,
+        origins=origins,
+        task=target,
+        kafka=access,
+        positions={"words": dict(positions)},
+        results={"words": "one"},
     )
     produce(Produce("words", WORDS, KafkaTopic(target), JSON, JSON), {"words": rows}, epoch)
 
@@ -55,13 +71,13 @@ def written(admin: KafkaAdmin, reader: KafkaReader, topic: str) -> list[bytes | 
 
 
 def test_epoch_that_takes_lanes_in_another_order_writes_no_record_again(
-    kafka: KafkaBroker, admin: KafkaAdmin, reader: KafkaReader
+    kafka: KafkaBroker, admin: KafkaAdmin, reader: KafkaReader, tmp_path: Path
 ) -> None:
     """A driver has ended before its commit. The next one finds more in one lane, so it takes less of the other."""
-    target = kafka.topic()
-    run_epoch(kafka, target, [(0, 0), (0, 1)], {0: 2, 1: 0})
-    run_epoch(kafka, target, [(1, 0), (0, 0)], {0: 1, 1: 1})
-    run_epoch(kafka, target, [(0, 1), (0, 2)], {0: 3, 1: 1})
+    target, log = kafka.topic(), PlacedLog(EmbeddedLog(tmp_path))
+    run_epoch(kafka, log, target, [(0, 0), (0, 1)], {0: 2, 1: 0})
+    run_epoch(kafka, log, target, [(1, 0), (0, 0)], {0: 1, 1: 1})
+    run_epoch(kafka, log, target, [(0, 1), (0, 2)], {0: 3, 1: 1})
     assert written(admin, reader, target) == [b'{"n":%d}' % number for number in (0, 1, 100, 2)]
 
 
@@ -71,13 +87,13 @@ def test_mirror_that_another_one_has_replaced_says_so(kafka: KafkaBroker) -> Non
     records = Outgoing(
         pa.array([b"k"], pa.binary()), pa.array([b"v"], pa.binary()), np.zeros(1, np.int64), np.full(1, TIME)
     )
-    assert (first.position(), second.position()) == ({}, {})
+    assert (first.standing("r"), second.standing("r")) == (Standing(), Standing())
     with pytest.raises(TransactionLostError, match=f"test-{target} belongs to another producer now") as failed:
-        first.produce(records, {0: 1})
+        first.produce(records, "r", {0: 1})
     assert "give each target another `prefix`" in str(failed.value)
-    assert first.position() == {}
-    first.produce(records, {0: 1})
-    assert first.position() == {0: 1}
+    assert first.standing("r") == Standing()
+    first.produce(records, "r", {0: 1})
+    assert first.standing("r") == Standing({0: 1})
 
 
 FOUR_MIRRORS = """
@@ -87,7 +103,7 @@ from headwater.runtime.ir.topology import KafkaCluster
 from headwater.runtime.kafka.mirror import open_mirror
 cluster, target = KafkaCluster(sys.argv[1], {}, "test-"), sys.argv[2]
 mirrors = [open_mirror(cluster, target, f"{target}-{task}", "one") for task in range(4)]
-assert [mirror.position() for mirror in mirrors] == [{}] * 4
+assert not any(mirror.standing("r").positions for mirror in mirrors)
 print([path.read_text() for path in Path("/proc/self/task").glob("*/comm")].count("rdk:main\\n"))
 """
 """Prints the clients of librdkafka in its process: each has a thread of this name."""
@@ -101,11 +117,11 @@ def test_mirrors_of_a_process_have_one_client_each_and_one_together(kafka: Kafka
 PARTITIONS = 2
 
 
-def outgoing(first: int, count: int) -> Outgoing:
+def outgoing(first: int, count: int, partitions: int = PARTITIONS) -> Outgoing:
     """Records whose values count from `first`."""
     numbers = np.arange(first, first + count)
     values = pa.array([str(number).encode() for number in numbers], pa.binary())
-    return Outgoing(values, values, numbers % PARTITIONS, np.full(count, 1000))
+    return Outgoing(values, values, numbers % partitions, np.full(count, 1000))
 
 
 def test_mirrors_of_one_task_in_two_processes_take_over_from_each_other(kafka: KafkaBroker) -> None:
@@ -115,9 +131,9 @@ def test_mirrors_of_one_task_in_two_processes_take_over_from_each_other(kafka: K
     lost = 0
     for epoch in range(5):
         mirror = mirrors[epoch % 2]
-        while mirror.position().get(0, 0) < (epoch + 1) * count:
+        while mirror.standing("r").positions.get(0, 0) < (epoch + 1) * count:
             try:
-                mirror.produce(outgoing(epoch * count, count), {0: (epoch + 1) * count})
+                mirror.produce(outgoing(epoch * count, count), "r", {0: (epoch + 1) * count})
             except TransactionLostError:
                 lost += 1
     assert lost == 3  # the first mirror that is not new, and every one after it
@@ -125,11 +141,27 @@ def test_mirrors_of_one_task_in_two_processes_take_over_from_each_other(kafka: K
     assert sorted(written) == [*range(5 * count)]
 
 
-def test_mirror_of_another_incarnation_is_refused(kafka: KafkaBroker) -> None:
+def test_position_is_that_of_a_result_in_a_log(kafka: KafkaBroker) -> None:
     topic = kafka.topic(PARTITIONS)
-    one, other = (KafkaMirror(cluster_of(kafka), topic, f"{topic}-mirror", name) for name in ("one", "other"))
-    assert one.position() == {}
-    one.produce(outgoing(0, 3), {0: 3, 2: 1})
-    assert one.position() == {0: 3, 1: 0, 2: 1}
-    with pytest.raises(OtherMirrorError, match=f"such as test-{topic}-mirror"):
-        other.position()
+    one, other = (KafkaMirror(cluster_of(kafka), topic, f"{topic}-mirror", log) for log in ("one", "other"))
+    assert one.standing("r") == Standing()
+    one.produce(outgoing(0, 3), "r", {0: 3, 2: 1})
+    assert one.standing("r") == Standing({0: 3, 1: 0, 2: 1})
+    assert one.standing("s") == Standing(replaces="r")
+    with pytest.raises(OtherMirrorError, match=f"is in the consumer group test-{topic}-mirror"):
+        other.standing("r")
+
+
+def test_position_of_two_thousand_lanes_is_kept(kafka: KafkaBroker) -> None:
+    topic, chance = kafka.topic(), random.Random(1)
+    positions = {lane: chance.randrange(10**12) for lane in range(2000)}
+
+    def mirror() -> KafkaMirror:
+        return KafkaMirror(cluster_of(kafka), topic, f"{topic}-mirror", "log")
+
+    first = mirror()
+    first.produce(outgoing(0, 3, 1), "r", positions)
+    assert mirror().standing("r") == Standing(positions)
+    first = mirror()
+    first.produce(outgoing(3, 1, 1), "s", {0: 1})  # fewer pieces than before
+    assert mirror().standing("s") == Standing({0: 1})

@@ -66,6 +66,6 @@ TOPOLOGY = Topology(
     project="shop",
     name="kafka-out",
     version="1.0",
-    content_hash="61064e8cca3fc8c0fa8d4e83420588811100ff1865d453d506322b76d0d6bd9f",
+    content_hash="1c75f51d9d9a39d7d6e01077556a037d578606a7e24dbb42e9f3cd9ce621dab4",
     subtopologies=(hourly_orders,),
 )
