@@ -207,6 +207,12 @@ def headwater_register_serdes(register: Register) -> None:
         description="Protobuf messages with a field for each column, and a schema in a registry.",
         requires=REQUIRED["serde", "protobuf"],
     )
+    register(
+        "json_schema",
+        "headwater.runtime.serdes.json_schema:json_schema_serde",
+        _options() | {"properties": {**_SCHEMA_OPTIONS, "envelope": _ENVELOPE}},
+        description="JSON objects with a field for each column, and a JSON Schema in a registry.",
+    )
     for name, description in _PRIMITIVES.items():
         register(name, partial(_primitive_serde, name), description=description)
 

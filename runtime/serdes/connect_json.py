@@ -78,27 +78,31 @@ class _Deserializer:
             # `"payload":null` is what Connect itself takes for no value.
             deleted[group.rows] = group.schema and to_numpy(pc.equal(group.values, b"null"))
             values = pc.if_else(pa.array(deleted[group.rows]), pa.scalar(None, pa.binary()), group.values)
-            found, bad = self._read(group.schema, values)
+            found, bad = read_connect(self.spec, group.schema, values)
             columns = [put(column, group.rows, one) for column, one in zip(columns, found, strict=True)]
             errors |= {int(group.rows[row]): error for row, error in bad.items()}
         return replace(decoded(self.spec, columns, len(payloads), errors), deleted=deleted)
 
-    def _read(self, schema: str, values: pa.BinaryArray) -> tuple[list[pa.Array], Mapping[int, str]]:
-        columns = tuple(self.spec.columns.items())
-        types, converts = _conversions(schema, columns)
-        read = JsonDeserializer(replace(self.spec, columns=types)).read(values)
-        found, errors = list(read.columns.columns), dict(read.errors)
-        for number, ((name, kind), convert) in enumerate(zip(columns, converts, strict=True)):
-            if convert is not None:
-                found[number], bad = by_rows(found[number], convert, kind)
-                errors = {row: f"column {name}: {cause}" for row, cause in bad.items()} | errors
-        if errors and not schema and any(converts):
-            # Dates may be texts, too.
-            rows = np.array(sorted(errors), np.int64)
-            again = JsonDeserializer(self.spec).read(values.take(pa.array(rows)))
-            found = [put(column, rows, one) for column, one in zip(found, again.columns.columns, strict=True)]
-            errors = {int(rows[row]): error for row, error in again.errors.items()}
-        return found, errors
+
+def read_connect(
+    spec: PayloadSpec, schema: str, values: pa.BinaryArray
+) -> tuple[Sequence[pa.Array], Mapping[int, str]]:
+    """The columns of JSON values with a schema of Connect, as JSON, or without one if it is empty; errors of rows."""
+    columns = tuple(spec.columns.items())
+    types, converts = _conversions(schema, columns)
+    read = JsonDeserializer(replace(spec, columns=types)).read(values)
+    found, errors = list(read.columns.columns), dict(read.errors)
+    for number, ((name, kind), convert) in enumerate(zip(columns, converts, strict=True)):
+        if convert is not None:
+            found[number], bad = by_rows(found[number], convert, kind)
+            errors = {row: f"column {name}: {cause}" for row, cause in bad.items()} | errors
+    if errors and not schema and any(converts):
+        # Dates may be texts, too.
+        rows = np.array(sorted(errors), np.int64)
+        again = JsonDeserializer(spec).read(values.take(pa.array(rows)))
+        found = [put(column, rows, one) for column, one in zip(found, again.columns.columns, strict=True)]
+        errors = {int(rows[row]): error for row, error in again.errors.items()}
+    return found, errors
 
 
 # Schemas beside values.

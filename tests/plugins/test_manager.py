@@ -31,7 +31,20 @@ MINE = """
         register("greedy", Greedy, SCHEMA, "Takes what it can get.")
 """
 
-SERDES = ["bigint", "binary", "boolean", "double", "float", "int", "json", "protobuf", "smallint", "string", "uuid"]
+SERDES = [
+    "bigint",
+    "binary",
+    "boolean",
+    "double",
+    "float",
+    "int",
+    "json",
+    "json_schema",
+    "protobuf",
+    "smallint",
+    "string",
+    "uuid",
+]
 ASSIGNORS = ["balanced", "balanced_count", "fallback", "high_availability", "sticky"]
 
 

@@ -1,5 +1,6 @@
 """What every serde promises: see `runtime/serdes/serde.py`. Add a serde to SERDES to put it through this."""
 
+import math
 import pickle
 from dataclasses import dataclass
 from zlib import crc32
@@ -44,7 +45,25 @@ def single(name, data_type, some=None):
     return Case(builtin(name), one_column(data_type, some), one_column(data_type, some))
 
 
+def finite(some: st.SearchStrategy) -> st.SearchStrategy:
+    """Batches without NaN and infinity: they become 0.5."""
+
+    def without(value: object) -> object:
+        if isinstance(value, float):
+            return value if math.isfinite(value) else 0.5
+        if isinstance(value, dict):
+            return {name: without(field) for name, field in value.items()}
+        return type(value)(map(without, value)) if isinstance(value, list | tuple) else value
+
+    return some.map(
+        lambda batch: pa.RecordBatch.from_arrays(
+            [pa.array(without(column.to_pylist()), column.type) for column in batch.columns], schema=batch.schema
+        )
+    )
+
+
 SERDES = {
+    "json_schema": Case(builtin("json_schema", register=True), finite(batches(TYPES)), finite(batches(KEY_TYPES))),
     "protobuf": Case(
         builtin("protobuf", register=True), message_batches(TYPES_OF_MESSAGES), message_batches(KEYS_OF_MESSAGES)
     ),
@@ -63,16 +82,16 @@ SERDES = {
 every_serde = pytest.mark.parametrize("name", SERDES)
 
 
-def spec_of(batch, role):
+def spec_of(name, batch, role):
     # A topic for each list of columns: a schema that is there may hold them, too, and wider ones.
-    topic = f"topic-{crc32(str(batch.schema).encode())}"
+    topic = f"{name}-{crc32(str(batch.schema).encode())}"
     return PayloadSpec(topic, role, {field.name: field.type for field in batch.schema}, served_registry())
 
 
 def drawn(data, name, role):
     case = SERDES[name]
     batch = data.draw(case.keys if role is Role.KEY else case.values)
-    spec = spec_of(batch, role)
+    spec = spec_of(name, batch, role)
     for direction in Direction:
         assert not case.serde.check(spec, direction)
     return case.serde, spec, batch
@@ -150,7 +169,8 @@ def test_bad_payload_is_an_error_of_its_row_and_no_other(name, data, others):
 @given(st.data())
 def test_columns_of_a_slice_are_written_as_those_of_a_copy(name, data):
     serde, spec, batch = drawn(data, name, Role.VALUE)
-    assume(batch.num_rows > 1)
+    assume(batch.num_rows > 0)
+    batch = pa.Table.from_batches([batch, batch]).combine_chunks().to_batches()[0]
     copy = batch.take(pa.array(range(1, batch.num_rows)))
     absent = np.zeros(batch.num_rows - 1, np.bool_)
 
