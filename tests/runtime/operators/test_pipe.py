@@ -8,7 +8,7 @@ import pytest
 
 from headwater.runtime.engine.execution.rows import Rows
 from headwater.runtime.engine.operators.operator import Flow
-from headwater.runtime.engine.pipe import BATCH_ROWS, META, pipe_schema, receive, send
+from headwater.runtime.engine.pipe import BATCH_ROWS, META, TextError, pipe_schema, receive, send
 from headwater.runtime.records.types import Kind
 
 
@@ -125,3 +125,21 @@ def test_record_of_which_a_row_has_failed_does_not_arrive_on_any_edge():
     assert arrived.numbers[1:].tolist() == [5, -7, -7]
     assert arrived.numbers[arrived.edges["a"].path[0]].tolist() == [-7]
     assert arrived.numbers[arrived.edges["b"].path[0]].tolist() == [5, -7]
+
+
+NO_TEXT = pa.StringArray.from_buffers(1, pa.py_buffer(np.array([0, 2], np.int32)), pa.py_buffer(b"a\xff"))
+NESTED = {
+    "x string": NO_TEXT,
+    "x array<string>": pa.ListArray.from_arrays([0, 1], NO_TEXT),
+    "x struct<y: int, x: string>": pa.StructArray.from_arrays([pa.array([1], pa.int32()), NO_TEXT], ["y", "x"]),
+    "x map<string, int>": pa.MapArray.from_arrays([0, 1], NO_TEXT, pa.array([1], pa.int32())),
+    "x map<int, string>": pa.MapArray.from_arrays([0, 1], pa.array([1], pa.int32()), NO_TEXT),
+}
+
+
+@pytest.mark.parametrize("columns", NESTED)
+def test_text_that_is_not_utf_8_is_an_error_that_shows_its_bytes(columns):
+    flows = {"a": Flow("k string", columns)}
+    sent = rows([(0,)], [1], {"k": pa.array(["k"])}, {"x": NESTED[columns]})
+    with pytest.raises(TextError, match="the text in 'x' is not UTF-8: its bytes are 61ff"):
+        list(receive(send({"a": sent}, flows, "end", 0), flows))
