@@ -117,8 +117,9 @@ class KafkaModel:
     """`kafka:` of a topic: what it is in Kafka.
 
     `key`, `value`: the formats; None for the default. `windows`, `window_size`: how the windows of keys are written.
-    `start`: where its copy begins; None: at the first record. `recomputed`: what becomes of written records if the
-    result is rebuilt; None: it is not rebuilt.
+    `start`: where its copy begins, `group`: at the offsets of this consumer group; None: at the first record.
+    `recomputed`: what becomes of written records if the result is rebuilt; None: it is not rebuilt. `headers`: `keep`,
+    `drop`, or None for the default.
     """
 
     word: ScalarNode
@@ -130,6 +131,8 @@ class KafkaModel:
     window_size: ScalarNode | None = None
     start: ScalarNode | None = None
     recomputed: ScalarNode | None = None
+    group: ScalarNode | None = None
+    headers: ScalarNode | None = None
 
     @property
     def key_format(self) -> PluginRef:

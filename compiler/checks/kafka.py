@@ -51,7 +51,7 @@ def check_kafka(model: ProjectModel, loaded: LoadedProject, diagnostics: Diagnos
             diagnostics.add("HW771", kafka.recomputed.position, message, "Remove `recomputed`.")
     for topic in model.output_in_kafka:
         _check_cluster(topic, model, diagnostics)
-        start = _kafka(topic).start
+        start = _kafka(topic).start or _kafka(topic).group
         if start is not None:
             message = (
                 f"A flow writes '{topic.name.text}', so it is written to Kafka; `start` is for topics read from it."

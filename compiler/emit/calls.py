@@ -121,8 +121,10 @@ class Declarations:
             return self.call(declared)
         self.classes.add("raw_topic")
         kafka = declared.kafka
-        plain = [kafka.name] if kafka == KafkaTopic(kafka.name) else [kafka.name, kafka.cluster]
-        named = {} if declared.on_error == "fail" else {"on_error": Text(declared.on_error)}
+        plain = [kafka.name] if kafka.cluster == KafkaTopic("").cluster else [kafka.name, kafka.cluster]
+        named: dict[str, Expression] = {} if declared.on_error == "fail" else {"on_error": Text(declared.on_error)}
+        if not kafka.headers:
+            named["headers"] = literal(False)
         return call("raw_topic", *map(Text, plain), **named)
 
     def location(self, at: str) -> Expression:

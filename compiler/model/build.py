@@ -212,6 +212,8 @@ def _kafka(topic: MappingNode) -> KafkaModel | None:
         scalar(key, "window_size"),
         scalar(node, "start"),
         scalar(node, "recomputed"),
+        scalar(mapping(node, "start"), "group"),
+        scalar(node, "headers"),
     )
 
 

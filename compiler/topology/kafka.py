@@ -13,7 +13,7 @@ from typing import cast
 from ...runtime.engine.operators.kafka import Decode, Produce
 from ...runtime.engine.operators.operator import Operator
 from ...runtime.engine.operators.topics import Sink, Source, topics_written
-from ...runtime.ir.topology import Assignment, KafkaTopic, PluginRef, Recomputed, Topic, raw_topic
+from ...runtime.ir.topology import Assignment, KafkaTopic, PluginRef, Recomputed, Topic, raw_topic, start_at_group
 from ..entries import KafkaModel, TopicModel, dead_letter_name
 from ..model.project import FROM_KAFKA, TO_KAFKA, ProjectModel
 from .graph import ProcessorNode, PythonStage, SubtopologyGraph, TopologyGraph
@@ -43,14 +43,16 @@ def kafka_topic(model: ProjectModel, topic: TopicModel) -> KafkaTopic:
     """The topic of Kafka that a topic is. Only in a target with Kafka, for a topic with `kafka:`."""
     kafka = _kafka(topic)
     cluster = model.clusters[0] if kafka.cluster is None else kafka.cluster.text
-    return KafkaTopic(topic.name.text if kafka.topic is None else kafka.topic.text, cluster)
+    headers = kafka.headers is None or kafka.headers.text != "drop"
+    return KafkaTopic(topic.name.text if kafka.topic is None else kafka.topic.text, cluster, headers=headers)
 
 
 def _from_kafka(model: ProjectModel, topic: TopicModel, topics: Mapping[str, Topic]) -> tuple[Operator, ...]:
     kafka, name = _kafka(topic), topic.name.text
     at, written, origin = kafka.word.position.line_text, topics[name], kafka_topic(model, topic)
-    raw = raw_topic(origin.name, origin.cluster, on_error=topic.on_error)
+    raw = raw_topic(origin.name, origin.cluster, on_error=topic.on_error, headers=origin.headers)
     start = None if kafka.start is None else kafka.start.text
+    start = start if kafka.group is None else start_at_group(kafka.group.text)
     return (
         Source(raw, name, dead_letter=topics.get(dead_letter_name(FROM_KAFKA, name)), start=start, at=at),
         Decode(name, raw, written, key=kafka.key_format, value=kafka.value_format, at=at),

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...readable_text import counted
 from ..ingest.append import AppendedUnknownError, appended_records
-from ..ir.topology import Topic, Topology
+from ..ir.topology import Topic, Topology, group_of_start
 from ..log.commit.descriptions import ExternalTopic, TopologyDescription, UsedTopic
 from ..log.declared_topics import WriterChangedError, changed_writers, check_declaration, recorded_declaration
 from ..log.errors import TopicChangedError, read_to_append
@@ -447,9 +447,8 @@ class Comparison:
                 )
                 move = f"headwater rewind {self.current.name} --topic {self._copy_of(topic)} --to {new[topic]}"
                 subject = Subject("topic", topic, self.application)
-                yield Change(
-                    "topic.start", subject, Verdict.COMPATIBLE, what, ways=(Way("to move it nevertheless", move),)
-                )
+                ways = () if group_of_start(new[topic]) is not None else (Way("to move it nevertheless", move),)
+                yield Change("topic.start", subject, Verdict.COMPATIBLE, what, ways=ways)
 
     def _compatible(self, kind: str, store: str, sentence: str) -> Change:
         subject = Subject("store", store, self.application)

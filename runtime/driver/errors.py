@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from ...errors import HeadwaterError, shortened
+from ..ir.topology import raw_name
 from ..task_id import TaskKey
 
 MOST_OF_A_RECORD = 2_000
@@ -107,10 +108,9 @@ class RecordError(HeadwaterError):
 
 
 def _showing(record: FailedRecord) -> str:
-    """The command that shows a record, also one that is in Kafka only (`kafka:main:x`)."""
-    if record.topic.startswith("kafka:"):
-        topic = record.topic.split(":", 2)[2]
-        where = f"--topic {topic} --partition {record.partition} --offset {record.offset}"
+    """The command that shows a record, also one that is in Kafka only."""
+    if (raw := raw_name(record.topic)) is not None:
+        where = f"--topic {raw.name} --partition {record.partition} --offset {record.offset}"
         return f"kafka-console-consumer {where} --max-messages 1"
     return f"headwater read {record.topic} --from {record.offset} --format json"
 

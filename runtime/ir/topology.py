@@ -38,11 +38,13 @@ what differs.
 @dataclass(frozen=True)
 class KafkaTopic:
     """A topic in Kafka. `cluster`: the name of one of the target's clusters. `id`: of its present incarnation; empty
-    until a run has asked for it."""
+    until a run has asked for it. `headers`: whether headers of its records are read or written.
+    """
 
     name: str
     cluster: str = "main"
     id: str = ""
+    headers: bool = True
 
 
 @dataclass(frozen=True)
@@ -88,13 +90,23 @@ class Topic:
     kafka: KafkaTopic | None = None
 
 
-def raw_topic(name: str, cluster: str = "main", *, on_error: OnError = "fail") -> Topic:
-    """The records of a topic in Kafka as they are there: key and value as bytes.
+def raw_topic(name: str, cluster: str = "main", *, on_error: OnError = "fail", headers: bool = True) -> Topic:
+    """The records of a topic in Kafka as they are there: key and value as bytes. `headers`: see `KafkaTopic`.
 
     The number of its partitions is 0 until a run has asked Kafka for it. No topic of a project has a name with colons.
     """
-    kafka = KafkaTopic(name, cluster)
-    return Topic(f"kafka:{cluster}:{name}", 0, "key binary", "value binary", on_error=on_error, kafka=kafka)
+    kafka = KafkaTopic(name, cluster, headers=headers)
+    return Topic(f"{_RAW}:{cluster}:{name}", 0, "key binary", "value binary", on_error=on_error, kafka=kafka)
+
+
+_RAW = "kafka"
+
+
+def raw_name(name: str) -> KafkaTopic | None:
+    """The topic in Kafka that a raw topic of this name is; None for the name of a topic of the log."""
+    kind, _, rest = name.partition(":")
+    cluster, _, topic = rest.partition(":")
+    return KafkaTopic(topic, cluster) if kind == _RAW and topic else None
 
 
 DEAD_LETTER_COLUMNS: Mapping[str, str] = {
@@ -471,6 +483,19 @@ class Settings:
 
 
 # Where a new reader of a topic begins: the setting `start` of a flow.
+
+_GROUP = "group "
+
+
+def start_at_group(group: str) -> str:
+    """The `start` of a topic in Kafka at the offsets of a consumer group."""
+    return _GROUP + group
+
+
+def group_of_start(start: str) -> str | None:
+    """The inverse of `start_at_group`; None for any other `start`."""
+    return start.removeprefix(_GROUP) if start.startswith(_GROUP) else None
+
 
 Begin = Literal["earliest", "latest"] | int
 """At the first record, after the last record, or at a time in ms since 1970."""

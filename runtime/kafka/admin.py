@@ -27,7 +27,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from ..ir.topology import KafkaCluster
 from .cluster import PATIENCE, Asking, Connections, once_a_process
-from .errors import KafkaDeniedError, KafkaTopicRecreatedError
+from .errors import KafkaClusterError, KafkaDeniedError, KafkaGroupInUseError, KafkaTopicRecreatedError
 from .sources import PartitionEnds
 
 
@@ -222,6 +222,22 @@ class KafkaAdmin:
             for place in answer.topic_partitions
             if place.offset >= 0
         }
+
+    def check_unused(self, group: str) -> None:
+        """Raise KafkaGroupInUseError if a group has members. One that Kafka does not know has none."""
+        self._find_coordinators()
+        try:
+            (answer,) = self._ask.answers(
+                f"reading the members of group {group}",
+                lambda: [self._client.describe_consumer_groups([group], request_timeout=self._patience)[group]],
+                [group],
+            )
+        except KafkaClusterError as error:
+            if error.code != KafkaError.GROUP_ID_NOT_FOUND:
+                raise
+            return
+        if answer.members:
+            raise KafkaGroupInUseError(self.cluster.bootstrap_servers, group, len(answer.members))
 
     def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
         """Commit offsets of a group by partition, for Kafka's tools: nothing here reads them.

@@ -92,6 +92,20 @@ class KafkaTopicMissingError(KafkaClusterError):
         self.topic = topic
 
 
+class KafkaGroupInUseError(KafkaClusterError):
+    """A consumer group has members, so its offsets move on. `group`, `members`: their number."""
+
+    def __init__(self, servers: str, group: str, members: int) -> None:
+        super().__init__(
+            servers,
+            f"consumer group {group} has {members:,} member{'' if members == 1 else 's'}: records behind its offsets "
+            "would be processed twice",
+            "stop the application that uses it, then run again",
+        )
+        self.group = group
+        self.members = members
+
+
 class KafkaTopicRecreatedError(KafkaClusterError):
     """A topic was deleted and created again: offsets count other records. `was`, `is_`: its ids."""
 

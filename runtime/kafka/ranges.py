@@ -11,6 +11,7 @@ from ..ir.topology import KafkaCluster
 from ..log.ranges import Columns, Fetched, LogRange, RangeReader
 from ..records.arrays import to_numpy
 from ..records.headers import headers_text
+from ..records.schema import HEADERS
 from ..records.types import Kind
 from .reader import KafkaRange, open_reader
 from .sources import topic_of
@@ -36,7 +37,8 @@ class KafkaRanges:
         start = max(within.start, within.start if start is None else start)
         reader = open_reader(self._clusters[kafka.cluster], self._group)
         names = columns.names if isinstance(columns, pa.Schema) else columns
-        pieces = reader.read(KafkaRange(kafka.name, kafka.id, within.partition, start, within.end))
+        headers = kafka.headers and (names is None or HEADERS in names)
+        pieces = reader.read(KafkaRange(kafka.name, kafka.id, within.partition, start, within.end, headers))
         # One piece is held back: the last one ends with the range, behind offsets without records.
         piece = next(pieces, None)
         while piece is not None:
@@ -63,7 +65,7 @@ def _records(piece: pa.RecordBatch, names: Sequence[str] | None) -> pa.RecordBat
         "_kind": pa.array(kinds),
         "_timestamp": piece.column("timestamp"),
         "_order": piece.column("timestamp"),
-        "_headers": _headers(piece.column("headers")),
+        HEADERS: _headers(piece.column("headers")),
     }
     chosen = columns if names is None else {name: columns[name] for name in names}
     return pa.RecordBatch.from_pydict(chosen)

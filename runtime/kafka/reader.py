@@ -70,7 +70,8 @@ class KafkaRange:
     """Offsets of a partition from `start` up to, not including, `end`, of the topic with this id.
 
     The end is at most the last stable offset (`PartitionEnds.stable`), so that all of them can be read. Offsets may
-    have no record: there are those of transaction markers, aborted and compacted records.
+    have no record: there are those of transaction markers, aborted and compacted records. `headers`: whether they are
+    wanted; else they are null.
     """
 
     topic: str
@@ -78,6 +79,7 @@ class KafkaRange:
     partition: int
     start: int
     end: int
+    headers: bool = True
 
     @property
     def place(self) -> tuple[str, str, int]:
@@ -144,7 +146,7 @@ class KafkaReader:
             if ended:
                 self._admin.check_topic(wanted.topic, wanted.topic_id)
             if messages:
-                yield batch_of(messages)
+                yield batch_of(messages, headers=wanted.headers)
             if ended:
                 return
             now = time.monotonic()
@@ -319,8 +321,8 @@ def _offset(message: Message) -> int:
     return offset
 
 
-def batch_of(messages: Sequence[Message]) -> pa.RecordBatch:
-    """Messages as columns, see `RECORDS`."""
+def batch_of(messages: Sequence[Message], *, headers: bool = True) -> pa.RecordBatch:
+    """Messages as columns, see `RECORDS`. `headers`: whether they are wanted."""
     times = np.array([message.timestamp() for message in messages], np.int64)
     columns = [
         pa.array([message.key() for message in messages], pa.binary()),
@@ -329,7 +331,7 @@ def batch_of(messages: Sequence[Message]) -> pa.RecordBatch:
         # Without a timestamp, librdkafka gives 0 and a type.
         pa.array(np.where(times[:, 0] == 0, -1, times[:, 1])),
         pa.array(times[:, 0].astype(np.int8)),
-        _headers([message.headers() for message in messages]),
+        _headers([message.headers() for message in messages] if headers else [None] * len(messages)),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=RECORDS)
 

@@ -57,6 +57,12 @@ class KafkaOffsets(Protocol):
         """
         ...
 
+    def committed(self, group: str, topic: str) -> Mapping[int, int]:
+        """The committed offsets of a consumer group by partition. `group`: its name in Kafka. An error while it has
+        members: its offsets would move on.
+        """
+        ...
+
     def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
         """Commit offsets of a consumer group by partition. `group`: without the prefix of the cluster."""
         ...
@@ -88,6 +94,12 @@ class ClusterOffsets:
         """See `KafkaAdmin.offsets_for_time`."""
         return self._admin.offsets_for_time(self._admin.topic(topic), time)
 
+    def committed(self, group: str, topic: str) -> Mapping[int, int]:
+        """See `KafkaAdmin.committed`. Raises KafkaGroupInUseError too."""
+        self._admin.check_unused(group)
+        found = self._admin.committed(group, self._admin.topic(topic))
+        return {partition: position.offset for partition, position in found.items()}
+
     def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
         """See `KafkaAdmin.commit`."""
         self._admin.commit(self._cluster.prefix + group, topic, offsets)
@@ -96,11 +108,12 @@ class ClusterOffsets:
 # The token of ranges in Kafka, which planners write and readers read.
 
 _TOKEN = "kafka"
+_HEADLESS = ":headless"
 
 
 def token_of(kafka: KafkaTopic) -> str:
     """The token of ranges of a topic in Kafka, see `LogRange`. No log has tokens that begin like it."""
-    return f"{_TOKEN}:{kafka.cluster}:{kafka.name}:{kafka.id}"
+    return f"{_TOKEN}:{kafka.cluster}:{kafka.name}:{kafka.id}{'' if kafka.headers else _HEADLESS}"
 
 
 def topic_of(token: str) -> KafkaTopic | None:
@@ -108,5 +121,5 @@ def topic_of(token: str) -> KafkaTopic | None:
     kind, *parts = token.split(":")
     if kind != _TOKEN:
         return None
-    cluster, name, topic_id = parts
-    return KafkaTopic(name, cluster, topic_id)
+    cluster, name, topic_id, *options = parts
+    return KafkaTopic(name, cluster, topic_id, headers=not options)

@@ -117,6 +117,19 @@ def _with_raw(topology: Topology, find: Callable[[KafkaTopic], tuple[int, str]])
     return replace(topology, subtopologies=tuple(map(of_part, topology.subtopologies)))
 
 
+class KafkaGroupUnknownError(HeadwaterError):
+    """A copy cannot begin at a consumer group: it has no offset in a topic. `group`: its name in Kafka."""
+
+    def __init__(self, group: str, topic: KafkaTopic) -> None:
+        super().__init__(
+            f"consumer group {group} has no offset in topic {topic.name} of Kafka cluster {topic.cluster}, so it does "
+            "not say where the copy begins",
+            "correct `group` under `start` of the topic: that of a Kafka Streams application is its `application.id`. "
+            "Kafka forgets offsets that nobody has committed for `offsets.retention.minutes`: then write a time",
+        )
+        self.group = group
+
+
 class KafkaTopicReplacedError(HeadwaterError):
     """A topic in Kafka was deleted and created again: its offsets count other records now. `topic`: in Kafka."""
 
@@ -275,6 +288,17 @@ class KafkaEnds(RawEnds):
         ends = self.ends[topic]
         # A record of an open transaction may be found too. It is behind the end.
         return [end if offset < 0 else min(offset, end) for offset, end in zip(answers, ends, strict=True)]
+
+    def of_group(self, topic: str, group: str) -> list[int]:
+        """For each partition, the committed offset of a consumer group; its first record where the group has none.
+
+        Raises KafkaGroupUnknownError if it has none at all, and the errors of `KafkaOffsets`.
+        """
+        partitions, kafka = self._topics[topic]
+        committed = self._clusters[kafka.cluster].committed(group, kafka.name)
+        if not committed:
+            raise KafkaGroupUnknownError(group, kafka)
+        return [committed.get(partition, self.low(topic, partition)) for partition in range(partitions)]
 
     def ranges(self, topic: str, partition: int, start: int = 0, /) -> tuple[LogRange, ...]:
         """The only range of a partition, see `lane_ranges`."""

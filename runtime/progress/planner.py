@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ..ir.topology import GlobalTable, Store, Subtopology, Topic, Topology, parse_start
+from ..ir.topology import GlobalTable, Store, Subtopology, Topic, Topology, group_of_start, parse_start
 from ..log.commit.external_records import EXTERNAL_LANE
 from ..log.commit.records import Beginning
 from ..records.schema import changelog_topic
@@ -332,6 +332,8 @@ def _is_read(part: Subtopology, topic: Topic, committed: Committed) -> bool:
 
 
 def _whence(start: str) -> Whence:
+    if (group := group_of_start(start)) is not None:
+        return Whence("group", group=group)
     parsed = parse_start(start)
     if isinstance(parsed, int):
         return Whence("time", parsed)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...errors import HeadwaterError
 from ...suggestions import guess
-from ..ir.topology import raw_topic
+from ..ir.topology import raw_name, raw_topic
 from ..kafka.sources import Clusters
 from ..log.commit.descriptions import TopologyDescription
 from ..log.commit.external_records import EXTERNAL_LANE
@@ -29,10 +29,13 @@ from .resets import CommittedMeanwhileError, locked
 
 @dataclass(frozen=True)
 class Whence:
-    """Where a reader starts: at the first record, after the last one, at an offset, or at a time (ms since 1970)."""
+    """Where a reader starts: at the first record, after the last one, at an offset, or at a time (ms since 1970); in
+    Kafka also at the offsets of a consumer group.
+    """
 
-    kind: Literal["earliest", "latest", "offset", "time"]
+    kind: Literal["earliest", "latest", "offset", "time", "group"]
     number: int = 0
+    group: str = ""
 
 
 EARLIEST = Whence("earliest")
@@ -68,6 +71,8 @@ def positions_in_kafka(ends: KafkaEnds, topic: str, whence: Whence) -> list[int]
             return list(ends.ends[topic])
         case "time":
             return ends.since(topic, whence.number)
+        case "group":
+            return ends.of_group(topic, whence.group)
     first = 0 if whence.kind == "earliest" else whence.number
     return [max(first, ends.low(topic, partition)) for partition in partitions]
 
@@ -370,7 +375,9 @@ def _plan_in_kafka(
     If the topic was created again, its records are others: none is read a second time.
     """
     used, application = state.topology.topics[topic], state.application
-    source = resolved_topic(raw_topic(*reversed(topic.split(":")[1:])), clusters)
+    raw = raw_name(topic)
+    assert raw is not None
+    source = resolved_topic(raw_topic(raw.name, raw.cluster), clusters)
     assert source.kafka is not None
     replaced = source.kafka.id != used.kafka_id
     if replaced and len(partitions) < used.partitions:

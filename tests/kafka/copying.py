@@ -48,6 +48,7 @@ class Copying:
     )
     on_error: Any = "fail"
     start: str | None = None
+    headers: bool = True
     key: str = "string"
     value: PluginRef = field(default_factory=lambda: PluginRef("json"))
     registry: SchemaRegistry | None = None
@@ -66,7 +67,7 @@ class Copying:
 
     @property
     def incoming(self) -> Topology:
-        raw = raw_topic(self.source, on_error=self.on_error)
+        raw = raw_topic(self.source, on_error=self.on_error, headers=self.headers)
 
         @subtopology(0, "words", file="topics/words.yml")
         def words(rows: Pipe) -> Pipe:
@@ -87,7 +88,7 @@ class Copying:
                 Produce(
                     "words",
                     self.words,
-                    KafkaTopic(self.target),
+                    KafkaTopic(self.target, headers=self.headers),
                     PluginRef(self.key),
                     self.value,
                     self.recomputed,

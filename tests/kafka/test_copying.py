@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Message, Producer
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import NewPartitions
 
 from headwater.runtime.driver.events import EpochCommitted, Event
 from headwater.runtime.driver.service_events import KafkaPartitionsAdded
-from headwater.runtime.ir.topology import Topic
+from headwater.runtime.ir.topology import Topic, start_at_group
+from headwater.runtime.kafka.errors import KafkaGroupInUseError
+from headwater.runtime.progress.kafka_ends import KafkaGroupUnknownError
 from headwater.tests.kafka.broker import KafkaBroker
 from headwater.tests.kafka.copying import PARTITIONS, Copying, produced, read_all
 from headwater.tests.waiting import wait_until
@@ -136,6 +138,42 @@ def test_new_application_begins_where_start_says(copying: Copying) -> None:
     produced(copying.broker, copying.source, [("a", {"n": 2})])
     late.run(late.incoming)
     assert [record.value for record in late.copied()] == [{"n": 2}]
+
+
+def test_copy_goes_on_at_the_offsets_of_a_group(copying: Copying) -> None:
+    """Of partition 1 the group has none, and of partition 2 it has read nothing."""
+    for partition in range(3):
+        produced(
+            copying.broker, copying.source, [("a", {"n": 10 * partition + n}) for n in range(3)], partition=partition
+        )
+    member = Consumer({"bootstrap.servers": copying.broker.bootstrap, "group.id": copying.source})
+    taking = replace(copying, start=start_at_group(copying.source))
+    (unknown,) = taking.run(taking.incoming)
+    assert isinstance(unknown.raised, KafkaGroupUnknownError)
+    member.subscribe([copying.source])
+    wait_until(lambda: member.poll(0) is None and len(member.assignment()) == 3)
+    places = [TopicPartition(copying.source, 0, 2), TopicPartition(copying.source, 2, 0)]
+    member.commit(offsets=places, asynchronous=False)
+    (used,) = taking.run(taking.incoming)
+    assert isinstance(used.raised, KafkaGroupInUseError)
+    assert taking.commits == 0  # nothing was claimed
+    member.close()
+    taking.run(taking.incoming)
+    assert sorted(record.value["n"] for record in taking.copied() if record.value) == [2, 10, 11, 12, 20, 21, 22]
+
+
+def test_headers_that_are_dropped_are_not_copied_and_not_written(copying: Copying) -> None:
+    produced(copying.broker, copying.source, [("a", {"n": 1})], headers=[("h", b"1")])
+    bare = replace(copying, headers=False)
+    bare.run(bare.incoming)
+    assert [record.headers for record in bare.copied()] == [{}]
+    produced(copying.broker, copying.source, [("a", {"n": 1})], headers=[("h", b"1")])
+    kept = replace(copying, root=copying.root / "kept")
+    kept.run(kept.incoming)
+    kept.run(replace(kept, headers=False).outgoing)
+    assert [message.headers() for messages in read_all(kept.broker, kept.target, 3) for message in messages] == [
+        None
+    ] * 2
 
 
 class Adds:

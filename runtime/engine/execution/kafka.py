@@ -174,7 +174,8 @@ def _produce(step: Produce, rows: Rows, keys: Encoded, values: Encoded, mirror: 
         return
     partitions = keys.partitions(mirror.partitions)
     by_key = np.where(partitions < 0, epoch.partition % mirror.partitions, partitions)
-    records = Outgoing(keys.payloads, values.payloads, by_key, rows.timestamp, rows.headers)
+    headers = rows.headers if step.kafka.headers else None
+    records = Outgoing(keys.payloads, values.payloads, by_key, rows.timestamp, headers)
     if whole:
         if not epoch.whole:
             raise ResultNotWholeError(step.topic.name)

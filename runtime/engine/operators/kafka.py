@@ -30,7 +30,7 @@ class Decode(OnFlow):
 
     @property
     def text(self) -> str:
-        return f"decode {_formats(self.key, self.value)}"
+        return f"decode {_formats(self.key, self.value)}{_headless(self.source.kafka)}"
 
     def output_columns(self, edges: Mapping[str, EdgeColumns], lineage: Lineage) -> Mapping[str, EdgeColumns]:
         """The topic's columns. Each may depend on all bytes of its record."""
@@ -80,7 +80,7 @@ class Produce(OnFlow):
 
     @property
     def text(self) -> str:
-        return f"to {self.kafka.name} in Kafka as {_formats(self.key, self.value)}"
+        return f"to {self.kafka.name} in Kafka as {_formats(self.key, self.value)}{_headless(self.kafka)}"
 
     def output_columns(self, edges: Mapping[str, EdgeColumns], lineage: Lineage) -> Mapping[str, EdgeColumns]:
         """No edges."""
@@ -90,6 +90,10 @@ class Produce(OnFlow):
         from ..execution.kafka import produce
 
         produce(self, edges, epoch)
+
+
+def _headless(kafka: KafkaTopic | None) -> str:
+    return "" if kafka is None or kafka.headers else ", without headers"
 
 
 def _formats(key: PluginRef, value: PluginRef) -> str:

@@ -143,6 +143,9 @@ class MemoryKafka:
             for topic in topics
         }
 
+    def committed(self, group: str, topic: str) -> Mapping[int, int]:
+        return self.groups.get((group, topic), {})
+
     def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
         if self.answers is not None:
             self.answers.wait()
@@ -162,7 +165,7 @@ class MemoryKafka:
         self.reads += 1
         self.silent = self.silent or self.reads == self.falls_silent_at
         self._answer()
-        _, _, name, topic_id = within.token.split(":")
+        _, _, name, topic_id, *_ = within.token.split(":")
         topic = self._topic(name)
         assert topic.id == topic_id, "another topic of this name"
         partition = topic.partitions[within.partition]

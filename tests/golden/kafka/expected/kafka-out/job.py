@@ -66,6 +66,6 @@ TOPOLOGY = Topology(
     project="shop",
     name="kafka-out",
     version="1.0",
-    content_hash="1c75f51d9d9a39d7d6e01077556a037d578606a7e24dbb42e9f3cd9ce621dab4",
+    content_hash="73641359da9823f68d8ded758472275ae3ff63b3c491b5e4c8301f7515267cdf",
     subtopologies=(hourly_orders,),
 )

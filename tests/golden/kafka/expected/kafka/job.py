@@ -47,7 +47,7 @@ PRODUCTS = Topic(
     cleanup="compact",
 )
 OPS_ORDERS_V2_IN_KAFKA = raw_topic("ops.orders.v2", on_error="dead_letter")
-PRODUCTS_IN_KAFKA = raw_topic("products", "partners")
+PRODUCTS_IN_KAFKA = raw_topic("products", "partners", headers=False)
 
 
 @subtopology(0, "orders", file=FILE)
@@ -79,7 +79,7 @@ def orders(rows: Pipe) -> Pipe:
 def products(rows: Pipe) -> Pipe:
     """A task for each partition in Kafka: products in Kafka -> products."""
     return rows.process(
-        Source(PRODUCTS_IN_KAFKA, "products", at=19),
+        Source(PRODUCTS_IN_KAFKA, "products", start="group old-shop", at=19),
         Decode(
             "products",
             PRODUCTS_IN_KAFKA,
@@ -96,6 +96,6 @@ TOPOLOGY = Topology(
     project="shop",
     name="kafka",
     version="1.0",
-    content_hash="1a96dff39c9500e572eb262d74619133700a8a761ba5ef2a930bf5157aabff8a",
+    content_hash="407c340994fe5a51453527588085bb51edea3bc08eb36b653d2ff2ceae178c7b",
     subtopologies=(orders, products),
 )
