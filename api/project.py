@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from ..runtime.simulation.report import Simulation
     from ..runtime.simulation.rounds import Scenario
     from .kafka import KafkaTopics
+    from .kafka_import import ImportedTopic, KafkaImport
     from .logs import Cleaning, Logs
     from .plans import Plans
     from .project_tests import CaseResult, CaseResults, Testing
@@ -77,6 +78,7 @@ class Project:
 
     _topics: Topics = _part("topics", "Topics")
     _kafka: KafkaTopics = _part("kafka", "KafkaTopics")
+    _kafka_import: KafkaImport = _part("kafka_import", "KafkaImport")
     _stores: Stores = _part("stores", "Stores")
     _runs: Runs = _part("runs", "Runs")
     _testing: Testing = _part("project_tests", "Testing")
@@ -206,6 +208,29 @@ class Project:
         InvalidProjectError.
         """
         return self._kafka.inspect(records)
+
+    def import_kafka_topic(
+        self,
+        topic: str,
+        *,
+        cluster: str | None = None,
+        key: str | None = None,
+        value: str | None = None,
+        records: int = 100,
+    ) -> ImportedTopic:
+        """The YAML of a topic that is in Kafka, from its last records.
+
+        `key`, `value`: formats, instead of guesses. `cluster`: needed if the target has several. Raises NoKafkaError,
+        KafkaClientMissingError, KafkaClusterError, UnknownNameError, InvalidProjectError for errors in profiles.yml.
+        """
+        return self._kafka_import.import_topic(topic, cluster=cluster, key=key, value=value, records=records)
+
+    def write_kafka_topic(self, imported: ImportedTopic, *, overwrite: bool = False) -> str:
+        """Write the YAML of an imported topic into the project, and give the file's path there.
+
+        Raises FileExistsAlreadyError if there is one, unless `overwrite`.
+        """
+        return self._kafka_import.write(imported, overwrite=overwrite)
 
     def assignors(self) -> Registry:
         """Task assignors by name, including the project's own. Raises InvalidProjectError, PluginError."""

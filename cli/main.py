@@ -47,6 +47,7 @@ COMMANDS = (
     "simulate",
     "ls",
     "log",
+    "kafka",
     "clean",
     "debug",
 )

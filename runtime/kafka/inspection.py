@@ -186,6 +186,14 @@ class KafkaInspection:
                 stops=False,
             )
 
+    def described(self, topic: str) -> tuple[TopicMetadata, Mapping[str, str]]:
+        """A topic and its settings, empty if this user may not see them. Raises KafkaClusterError."""
+        metadata = self._admin.topic(topic)
+        try:
+            return metadata, self._admin.topic_settings(topic)
+        except KafkaDeniedError:
+            return metadata, {}
+
     def samples(self, topic: TopicMetadata, group: str, decode: Decode, records: int) -> list[Sample]:
         """The last committed records, at most so many, with their columns. Raises KafkaClusterError, SerdeError."""
         found = [

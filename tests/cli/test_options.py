@@ -121,6 +121,7 @@ ARGUMENTS = {
     "debug": "profile",
     "log repair": "--dry-run",
     "log copy": "copied",
+    "kafka import": "orders",
 }
 """What a command cannot do without."""
 

@@ -1,0 +1,75 @@
+"""`headwater kafka import` declares topics of Kafka, and what it prints is a valid project that reads them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from headwater.cli.main import main
+from headwater.tests.kafka.broker import KafkaBroker
+from headwater.tests.kafka.copying import produced
+from headwater.tests.kafka.shop import PROFILES
+
+pytestmark = pytest.mark.kafka
+
+
+def headwater(root: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(main, [*arguments, "--project-dir", str(root)])
+
+
+@pytest.fixture
+def root(kafka: KafkaBroker, tmp_path: Path) -> Path:
+    """A project without topics."""
+    (tmp_path / "headwater.yml").write_text('name: shop\nversion: "1"\nprofile: shop\n')
+    (tmp_path / "profiles.yml").write_text(PROFILES.format(servers=kafka.bootstrap))
+    return tmp_path
+
+
+def test_imported_topic_is_valid_and_its_records_are_as_declared(kafka: KafkaBroker, root: Path) -> None:
+    topic = kafka.topic(partitions=2, cleanup_policy="compact")
+    values = [{"number": n, "no": 0.5, "at": "2024-05-01T08:00:00Z", "in": {"a b": [1], "x": None}} for n in range(10)]
+    produced(kafka, topic, [(f"c{n}", value) for n, value in enumerate(values)] + [("c1", None)])
+    printed = headwater(root, "kafka", "import", topic)
+    assert printed.exit_code == 0, printed.output
+    assert printed.stdout == (
+        f"# Imported from {topic} in Kafka: types and formats are those of 11 of its last records.\n"
+        "topics:\n"
+        f"  {topic}:\n"
+        "    partitions: 2  # in the log; another number is possible\n"
+        "    # keys: texts\n"
+        "    key:\n"
+        "      key: string\n"
+        "    # values: JSON objects\n"
+        "    value:\n"
+        "      number: bigint\n"
+        '      "no": double\n'
+        "      at: timestamp\n"
+        '      in: "struct<`a b`:array<bigint>>"  # without x: always null\n'
+        "    cleanup: compact\n"
+        "    kafka: {key: string}\n"
+    )
+    written = headwater(root, "kafka", "import", topic, "--write")
+    assert f"wrote topics/{topic}.yml" in written.output
+    assert headwater(root, "parse").exit_code == 0
+    report = json.loads(headwater(root, "debug", "kafka", "--format", "json").stdout)
+    assert [topic["findings"] for topic in report[0]["topics"]] == [[]]
+
+    again = headwater(root, "kafka", "import", topic, "--write")
+    assert again.exit_code == 1
+    assert f"there is a file topics/{topic}.yml" in again.output
+    assert headwater(root, "kafka", "import", topic, "--overwrite", "--key", "binary").exit_code == 0
+    assert "key: binary" in (root / "topics" / f"{topic}.yml").read_text()
+
+
+def test_topic_without_records_and_unknown_names_are_told(kafka: KafkaBroker, root: Path) -> None:
+    empty = kafka.topic()
+    assert "value: {}" in headwater(root, "kafka", "import", empty).stdout
+    missing = headwater(root, "kafka", "import", "no-such-topic")
+    assert (missing.exit_code, "there is no topic no-such-topic" in missing.output) == (1, True)
+    other = headwater(root, "kafka", "import", empty, "--cluster", "mian")
+    assert (other.exit_code, "did you mean 'main'?" in other.output.lower()) == (2, True)
+    form = headwater(root, "kafka", "import", empty, "--key", "strnig")
+    assert (form.exit_code, "did you mean 'string'?" in form.output.lower()) == (2, True)
