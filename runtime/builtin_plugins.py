@@ -196,7 +196,7 @@ def _embedded_log(path: str) -> Log:
 
 @hookimpl
 def headwater_register_serdes(register: Register) -> None:
-    """Register `json` and the formats of one column."""
+    """Register `json`, the formats with a schema registry, and those of one column."""
     register(
         "json", _json_serde, _options(envelope=_ENVELOPE), description="JSON objects with a field for each column."
     )
@@ -212,6 +212,12 @@ def headwater_register_serdes(register: Register) -> None:
         "headwater.runtime.serdes.json_schema:json_schema_serde",
         _options() | {"properties": {**_SCHEMA_OPTIONS, "envelope": _ENVELOPE}},
         description="JSON objects with a field for each column, and a JSON Schema in a registry.",
+    )
+    register(
+        "avro",
+        "headwater.runtime.serdes.avro:avro_serde",
+        _options() | {"properties": {**_SCHEMA_OPTIONS, "record": _RECORD}},
+        "Records of Avro with a field for each column, and a schema in a registry.",
     )
     for name, description in _PRIMITIVES.items():
         register(name, partial(_primitive_serde, name), description=description)
@@ -233,6 +239,8 @@ _SCHEMA_OPTIONS: dict[str, dict[str, Any]] = {
     },
 }
 """The options of all formats with a registry."""
+
+_RECORD = {"type": "string", "description": "The full name of the record that is registered, as shop.Order."}
 
 _MESSAGE = {
     "type": "string",

@@ -32,6 +32,7 @@ MINE = """
 """
 
 SERDES = [
+    "avro",
     "bigint",
     "binary",
     "boolean",

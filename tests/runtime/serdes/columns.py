@@ -54,6 +54,18 @@ TYPES = st.recursive(
 )
 
 
+AVRO_TYPES = st.recursive(
+    st.sampled_from(list(SIMPLE)),
+    lambda inner: (
+        inner.map(lambda item: pa.list_(pa.field("element", item)))
+        | inner.map(lambda item: pa.map_(pa.string(), item))
+        | structs(inner)
+    ),
+    max_leaves=4,
+)
+"""Types that Avro has: all but maps with other keys than texts."""
+
+
 def values(data_type):
     """Values of a type, and None."""
     if pa.types.is_list(data_type):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from headwater.plugins.manager import PluginManager
 from headwater.runtime.records.keys import normal_key
 from headwater.runtime.serdes.serde import Direction, PayloadSpec, Role, Serde, null_keys
-from headwater.tests.runtime.serdes.columns import KEY_TYPES, SIMPLE, TYPES, batches, flags, shown
+from headwater.tests.runtime.serdes.columns import AVRO_TYPES, KEY_TYPES, SIMPLE, TYPES, batches, flags, shown
 from headwater.tests.runtime.serdes.messages import KEY_TYPES as KEYS_OF_MESSAGES
 from headwater.tests.runtime.serdes.messages import TYPES as TYPES_OF_MESSAGES
 from headwater.tests.runtime.serdes.messages import message_batches
@@ -67,6 +67,7 @@ SERDES = {
     "protobuf": Case(
         builtin("protobuf", register=True), message_batches(TYPES_OF_MESSAGES), message_batches(KEYS_OF_MESSAGES)
     ),
+    "avro": Case(builtin("avro", register=True), batches(AVRO_TYPES), batches(KEY_TYPES)),
     "json": Case(builtin("json"), batches(TYPES), batches(KEY_TYPES)),
     "string": single("string", pa.string()),
     "binary": single("binary", pa.binary()),
