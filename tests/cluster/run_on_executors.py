@@ -102,7 +102,7 @@ def feed() -> None:
     append(log, "p-seed", delays.FLIGHTS, table.slice(part.start, 6_000), timestamps=times[part])
 
 
-def run(observer: Observer | None = None, max_records: int = 1_500) -> None:
+def run(observer: Observer | None = None, max_records: int = 3_000) -> None:
     settings = Settings(PluginRef("embedded", {"path": str(root / "log")}), str(state_dir), max_records=max_records)
     (result,) = run_topologies(
         [delays.TOPOLOGY], settings, SparkCluster(session), until_caught_up=True, observer=observer
@@ -150,7 +150,7 @@ run()
 equal = hourly(log) == delays.expected(table, times)
 refresh_fully(log, None, [delays.APPLICATION])
 before = stores()
-run()
+run(max_records=12_000)
 print(
     json.dumps(
         {
