@@ -192,7 +192,7 @@ class KafkaStalledError(_OffsetsError, UnavailableError):
 class KafkaRecordTooLargeError(KafkaClusterError):
     """A record is larger than its topic allows. Nothing of its transaction was written.
 
-    `row`: of the records to write, from 0. `size`: bytes of key, value and headers. `limits`: setting -> bytes.
+    `row`: of the records to write, from 0. `size`: bytes in Kafka, without compression. `limits`: setting -> bytes.
     """
 
     def __init__(self, servers: str, topic: str, row: int, key: str, size: int, limits: Mapping[str, int]) -> None:

@@ -13,13 +13,14 @@ from ..records.headers import kafka_headers
 from .admin import Position, TopicMetadata, open_admin
 from .cluster import PATIENCE, once_a_process
 from .errors import KafkaProducerFencedError
+from .limits import Limits
 from .mirror_position import MirrorPosition
 from .outgoing import OtherMirrorError, Outgoing, Positions, Standing, TransactionLostError
 from .producer import PRODUCED, TransactionalProducer
 from .reader import HEADERS, KafkaRange, open_reader
 
 _METADATA_SECONDS = 30.0
-"""How long the number of partitions is taken as known."""
+"""How long the number of partitions, and what the topic takes, are taken as known."""
 
 
 class KafkaMirror:
@@ -43,6 +44,7 @@ class KafkaMirror:
         self._admin = open_admin(cluster, PATIENCE)
         self._looked = float("-inf")
         self._there: TopicMetadata | None = None
+        self._limits = Limits(0)
         self._end = 0
         self._producer: TransactionalProducer | None = None
 
@@ -66,6 +68,11 @@ class KafkaMirror:
         if position.log != self._log:
             raise OtherMirrorError(self._topic, self._cluster.prefix + self._name)
         return Standing(position.positions) if position.result == result else Standing(replaces=position.result)
+
+    def refused(self, records: Outgoing) -> dict[int, str]:
+        """Row -> why the topic does not take the record."""
+        self._topic_now()
+        return dict(self._limits.refused(_batch(records)))
 
     def produce(self, records: Outgoing, result: str, positions: Positions) -> None:
         """Produce records in their order, with the task's new position in a result.
@@ -93,10 +100,10 @@ class KafkaMirror:
 
     def _opened(self) -> TransactionalProducer:
         topic = self._topic_now()
-        if self._producer is None or self._producer.topic != topic:
+        if self._producer is None or (self._producer.topic, self._producer.limits) != (topic, self._limits):
             if self._producer is not None:
                 self._producer.close()
-            self._producer = TransactionalProducer(self._cluster, self._name, topic)
+            self._producer = TransactionalProducer(self._cluster, self._name, topic, self._limits)
         return self._producer
 
     def _topic_now(self) -> TopicMetadata:
@@ -104,6 +111,7 @@ class KafkaMirror:
             topic = self._admin.topic(self._topic)
             # The offset that goes with the position is only shown by tools, as lag: it is the end, not long ago.
             self._end = self._admin.ends([topic])[self._topic][0].high
+            self._limits = Limits.of(self._admin.topic_settings(self._topic), self._cluster.client)
             self._there, self._looked = topic, time.monotonic()
         return self._there
 

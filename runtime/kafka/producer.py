@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from ..ir.topology import KafkaCluster
@@ -25,6 +24,7 @@ from .errors import (
     KafkaTransactionError,
     text_of,
 )
+from .limits import FRAME_BYTES, Limits, sizes_of
 from .reader import HEADERS
 
 PRODUCED = pa.schema(
@@ -47,9 +47,6 @@ _STEP_SECONDS, _PAUSE_SECONDS = 1.0, 0.01
 _FULL_QUEUE_SECONDS = 0.1
 
 _BATCH_BYTES = 1_000_000
-_FRAME_BYTES, _HEADER_FRAME_BYTES = 100, 10
-"""At least the bytes that a batch of one record adds to its key and value, and to name and value of each header."""
-
 _PLACE = 0
 """The partition whose committed offset has a position."""
 
@@ -81,8 +78,11 @@ class TransactionalProducer:
     more partitions. Connected by the first call, in the process that makes it.
     """
 
-    def __init__(self, cluster: KafkaCluster, name: str, topic: TopicMetadata, patience: float = PATIENCE) -> None:
+    def __init__(
+        self, cluster: KafkaCluster, name: str, topic: TopicMetadata, limits: Limits, patience: float = PATIENCE
+    ) -> None:
         self.cluster = cluster
+        self.limits = limits
         self.name = cluster.prefix + name
         self.topic = topic
         self._patience = patience
@@ -98,11 +98,6 @@ class TransactionalProducer:
     @cached_property
     def _connections(self) -> Connections:
         return Connections(self.cluster)
-
-    @cached_property
-    def _largest(self) -> int:
-        """The bytes that the topic allows for a batch of records. Takes a request."""
-        return int(self._admin.topic_settings(self.topic.name)["max.message.bytes"])
 
     def _group(self, number: int) -> Any:
         """A group as transactions name it. It is known without a broker."""
@@ -143,9 +138,9 @@ class TransactionalProducer:
             "compression.type": "lz4",
             "queue.buffering.max.messages": 200_000,
             **TRANSACTION_DEFAULTS,
-            "message.max.bytes": max(1_000, min(self._largest, 1_000_000_000)),
+            "message.max.bytes": max(1_000, min(self.limits.bytes_, 1_000_000_000)),
             # The client does not divide a batch that is too large for the topic.
-            "batch.size": max(1, min(self._largest - _FRAME_BYTES, _BATCH_BYTES)),
+            "batch.size": max(1, min(self.limits.bytes_ - FRAME_BYTES, _BATCH_BYTES)),
         }
         self._failed = None
         self._producer = self._connections.client(Producer, settings, defaults)
@@ -317,16 +312,13 @@ class TransactionalProducer:
 
     def _check(self, batches: Sequence[pa.RecordBatch]) -> None:
         """Raise KafkaRecordTooLargeError, or ValueError for a partition that the topic does not have."""
-        limits = {"max.message.bytes": self._largest}
-        if (own := self.cluster.client.get("message.max.bytes")) is not None:
-            limits["message.max.bytes"] = int(own)
-        most, first = min(limits.values()), 0
+        limits, first = self.limits.by_setting, 0
         for batch in batches:
             partitions = batch["partition"].to_numpy()
             if len(partitions) and not 0 <= partitions.min() <= partitions.max() < self.topic.partitions:
                 raise ValueError(f"topic {self.topic.name} has {self.topic.partitions} partitions: {partitions.max()}")
-            sizes, frames = _sizes(batch)
-            for row in np.flatnonzero(sizes + frames > most)[:1].tolist():
+            sizes = sizes_of(batch)
+            for row in np.flatnonzero(sizes > min(limits.values()))[:1].tolist():
                 key, size = batch["key"][row].as_py(), int(sizes[row])
                 raise KafkaRecordTooLargeError(
                     self.cluster.bootstrap_servers, self.topic.name, first + row, repr(key)[:100], size, limits
@@ -375,24 +367,3 @@ def _headers(batch: pa.RecordBatch) -> Iterator[list[tuple[str, bytes | None]] |
         return
     for headers in column.to_pylist():
         yield headers and [(header["name"], header["value"]) for header in headers]
-
-
-def _sizes(batch: pa.RecordBatch) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """The bytes of key, value and headers of each record, and at least what a batch with it alone adds to them."""
-    sizes = np.zeros(len(batch), np.int64)
-    for name in ("key", "value"):
-        sizes += _lengths(batch[name])
-    frames = np.full(len(batch), _FRAME_BYTES, np.int64)
-    headers = batch["headers"]
-    if headers.null_count < len(headers):
-        counts = pc.fill_null(pc.list_value_length(headers), 0).to_numpy(zero_copy_only=False)
-        flat = headers.flatten()
-        lengths = _lengths(flat.field("name")) + _lengths(flat.field("value"))
-        rows = np.repeat(np.arange(len(batch)), counts)
-        np.add.at(sizes, rows, lengths)
-        frames += counts * _HEADER_FRAME_BYTES
-    return sizes, frames
-
-
-def _lengths(column: pa.Array) -> np.ndarray[Any, Any]:
-    return np.asarray(pc.fill_null(pc.binary_length(column), 0))

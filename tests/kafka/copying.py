@@ -66,6 +66,12 @@ class Copying:
         return dead_letter_topic("lost", self.words, "p-kafka") if self.on_error == "dead_letter" else None
 
     @property
+    def refused(self) -> Topic | None:
+        """The dead letters of what the target does not take."""
+        lenient = self.words.on_error == "dead_letter"
+        return dead_letter_topic("refused", self.words, "p-kafka-out") if lenient else None
+
+    @property
     def incoming(self) -> Topology:
         raw = raw_topic(self.source, on_error=self.on_error, headers=self.headers)
 
@@ -84,7 +90,7 @@ class Copying:
         @subtopology(0, "words", file="topics/words.yml")
         def words(rows: Pipe) -> Pipe:
             return rows.process(
-                Source(self.words, "words"),
+                Source(self.words, "words", dead_letter=self.refused),
                 Produce(
                     "words",
                     self.words,
@@ -115,8 +121,9 @@ class Copying:
 
     def read(self, topic: Topic | None) -> list[Record]:
         assert topic is not None
+        assert topic.writer is not None
         log = EmbeddedLog(self.root / "log")
-        state = LogState.load(log.commits("p-kafka"))
+        state = LogState.load(log.commits(topic.writer))
         return [
             record
             for partition in range(PARTITIONS)

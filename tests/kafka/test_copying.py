@@ -12,7 +12,7 @@ from confluent_kafka.admin import NewPartitions
 
 from headwater.runtime.driver.events import EpochCommitted, Event
 from headwater.runtime.driver.service_events import KafkaPartitionsAdded
-from headwater.runtime.ir.topology import Topic, start_at_group
+from headwater.runtime.ir.topology import OnError, Topic, start_at_group
 from headwater.runtime.kafka.errors import KafkaGroupInUseError
 from headwater.runtime.progress.kafka_ends import KafkaGroupUnknownError
 from headwater.tests.kafka.broker import KafkaBroker
@@ -232,3 +232,34 @@ def test_records_go_to_kafka_once_as_they_came_from_there(copying: Copying) -> N
     assert contents(written) == contents(read)
     (nameless,) = [message for messages in written for message in messages if message.key() is None]
     assert json.loads(nameless.value() or b"") == {"n": 3}
+
+
+@pytest.mark.parametrize("on_error", ["fail", "skip", "dead_letter"])
+def test_records_that_the_target_does_not_take_fail_each_by_itself(
+    kafka: KafkaBroker, tmp_path: Path, on_error: OnError
+) -> None:
+    words = Topic(
+        *("words", PARTITIONS, "word string", "n bigint, at timestamp"),
+        writer="p-kafka",
+        timestamp="at",
+        on_error=on_error,
+    )
+    target = kafka.topic(partitions=3, max_message_bytes="2000", cleanup_policy="compact")
+    copying = Copying(kafka, tmp_path, kafka.topic(partitions=1), target, words)
+    now, later = "2026-01-01T00:00:00Z", "2999-01-01T00:00:00Z"
+    keyed = [("a", now), ("x" * 2000, now), ("d", now), ("b", later), (None, now), ("c", now)]
+    produced(kafka, copying.source, [(key, {"n": n, "at": at}) for n, (key, at) in enumerate(keyed)])
+    _, out = copying.run()
+    written = sorted(json.loads(m.value() or b"")["n"] for each in read_all(kafka, target, 3) for m in each)
+    if on_error == "fail":
+        assert out.status == "failed"
+        assert f"{target} in Kafka does not take the record: it " in str(out.error)
+        return
+    assert (out.status, out.error, written, sum(out.dropped.values())) == ("caught_up", None, [0, 2, 5], 3)
+    if on_error == "dead_letter":
+        errors = sorted(letter.value["error"] for letter in copying.read(copying.refused) if letter.value)
+        told = [error.removeprefix(f"{target} in Kafka does not take the record: ") for error in errors]
+        assert told[0] == "it has 2,135 bytes in Kafka: max.message.bytes is 2,000"
+        assert told[1] == "it has no key, and the topic in Kafka is compacted (cleanup.policy)"
+        assert told[2].startswith("its time is ")
+        assert told[2].endswith(" h ahead: message.timestamp.after.max.ms is 3,600,000")

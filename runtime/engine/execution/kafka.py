@@ -45,6 +45,10 @@ class Mirror(Protocol):
         """The number of partitions of the topic in Kafka."""
         ...
 
+    def refused(self, records: Outgoing, /) -> Mapping[int, str]:
+        """Row -> why the topic does not take the record."""
+        ...
+
     def standing(self, result: str, /, *, afresh: bool = False) -> Standing:
         """How far Kafka has the records of the task, of a result. `afresh`: positions may have been removed."""
         ...
@@ -89,7 +93,7 @@ class KafkaAccess(Protocol):
 
 
 class RecordNotInFormatError(HeadwaterError):
-    """The key or the value of a record does not have the declared format, or cannot be written in it."""
+    """The key or the value of a record does not have the declared format, or cannot be written."""
 
 
 # Records from Kafka.
@@ -153,29 +157,31 @@ def produce(step: Produce, edges: Edges, epoch: TaskEpoch) -> None:
     errors: dict[int, str] = {}
     keys = _encoded(step, epoch, Role.KEY, rows, errors)
     values = _encoded(step, epoch, Role.VALUE, rows, errors)
+    mirror = _access(epoch).mirror(step.kafka, epoch.task)
+    partitions = keys.partitions(mirror.partitions)
+    by_key = np.where(partitions < 0, epoch.partition % mirror.partitions, partitions)
+    headers = rows.headers if step.kafka.headers else None
+    records = Outgoing(keys.payloads, values.payloads, by_key, rows.timestamp, headers)
+    for row, why in mirror.refused(records).items():
+        errors.setdefault(row, f"{step.kafka.name} in Kafka does not take the record: {why}")
     if errors:
         raise _each_failed(rows, errors)
     if epoch.trial:
         return
-    mirror = _access(epoch).mirror(step.kafka, epoch.task)
     for _ in range(_TRIES - 1):
         with suppress(TransactionLostError):
-            _produce(step, rows, keys, values, mirror, epoch)
+            _produce(step, rows, records, mirror, epoch)
             return
-    _produce(step, rows, keys, values, mirror, epoch)
+    _produce(step, rows, records, mirror, epoch)
 
 
-def _produce(step: Produce, rows: Rows, keys: Encoded, values: Encoded, mirror: Mirror, epoch: TaskEpoch) -> None:
+def _produce(step: Produce, rows: Rows, records: Outgoing, mirror: Mirror, epoch: TaskEpoch) -> None:
     """Produce the records that Kafka lacks. Raises TransactionLostError, and errors of Kafka."""
     result, positions = epoch.results[step.topic.name], epoch.positions[step.topic.name]
     there = _known(step, mirror, result, epoch)
     whole = step.recomputed == "changes" and epoch.begins and not there
     if not whole and all(position <= there.get(lane, 0) for lane, position in positions.items()):
         return
-    partitions = keys.partitions(mirror.partitions)
-    by_key = np.where(partitions < 0, epoch.partition % mirror.partitions, partitions)
-    headers = rows.headers if step.kafka.headers else None
-    records = Outgoing(keys.payloads, values.payloads, by_key, rows.timestamp, headers)
     if whole:
         if not epoch.whole:
             raise ResultNotWholeError(step.topic.name)

@@ -23,6 +23,7 @@ from headwater.runtime.kafka.errors import (
     KafkaTopicRecreatedError,
     KafkaUnreachableError,
 )
+from headwater.runtime.kafka.limits import Limits
 from headwater.runtime.kafka.producer import PRODUCED, TransactionalProducer
 from headwater.runtime.kafka.reader import KafkaReader
 from headwater.tests.kafka.broker import KafkaBroker, kafka_broker
@@ -70,6 +71,9 @@ class Interrupted(Sequence[pa.RecordBatch]):
 
 Open = Callable[..., TransactionalProducer]
 
+LIMITS = Limits(1_048_588)
+"""Kafka's default."""
+
 
 @pytest.fixture
 def opened(kafka: KafkaBroker, admin: KafkaAdmin) -> Iterator[Open]:
@@ -77,7 +81,9 @@ def opened(kafka: KafkaBroker, admin: KafkaAdmin) -> Iterator[Open]:
     made = []
 
     def open_producer(topic: str, **client: Any) -> TransactionalProducer:
-        made.append(TransactionalProducer(cluster_of(kafka, **client), f"out-{topic}", admin.topic(topic)))
+        cluster = cluster_of(kafka, **client)
+        limits = Limits.of(admin.topic_settings(topic), cluster.client)
+        made.append(TransactionalProducer(cluster, f"out-{topic}", admin.topic(topic), limits))
         return made[-1]
 
     yield open_producer
@@ -195,8 +201,8 @@ def test_record_that_is_too_large_is_named_before_anything_is_written(
 
     with pytest.raises(KafkaRecordTooLargeError) as caught:
         opened(topic).write(batches, {0: Position(1)})
-    assert (caught.value.row, caught.value.size, caught.value.limits) == (3, 5001, {"max.message.bytes": 5000})
-    assert f"b'k' has 5,001 bytes, too many for topic {topic}: max.message.bytes is 5,000" in str(caught.value)
+    assert (caught.value.row, caught.value.size, caught.value.limits) == (3, 5101, {"max.message.bytes": 5000})
+    assert f"b'k' has 5,101 bytes, too many for topic {topic}: max.message.bytes is 5,000" in str(caught.value)
     with pytest.raises(
         KafkaRecordTooLargeError, match=r"max\.message\.bytes is 5,000 and message\.max\.bytes is 2,000"
     ):
@@ -268,13 +274,13 @@ def test_timeout_that_brokers_do_not_allow_is_told(kafka: KafkaBroker, opened: O
 
 def test_wrong_password_and_missing_rights_are_told(kafka: KafkaBroker, admin: KafkaAdmin) -> None:
     topic = admin.topic(kafka.topic())
-    wrong = TransactionalProducer(secured_cluster(kafka, sasl_password="hush-wrong"), "out", topic)
+    wrong = TransactionalProducer(secured_cluster(kafka, sasl_password="hush-wrong"), "out", topic, LIMITS)
     with pytest.raises(KafkaLoginError):
         wrong.write([batch(b"1")], {0: Position(1)})
 
     allow_only(kafka, ResourceType.TOPIC, topic.name, AclOperation.DESCRIBE)
     allow_only(kafka, ResourceType.TOPIC, topic.name, AclOperation.DESCRIBE_CONFIGS)
-    denied = TransactionalProducer(secured_cluster(kafka, "stranger"), f"out-{topic.name}", topic)
+    denied = TransactionalProducer(secured_cluster(kafka, "stranger"), f"out-{topic.name}", topic, LIMITS)
     with pytest.raises(KafkaDeniedError, match=topic.name):
         denied.write([batch(b"1")], {0: Position(1)})
     denied.close()
@@ -287,7 +293,7 @@ def test_positions_that_could_not_be_read_are_read_before_anything_is_written(
     """The outcome of a transaction is unknown, and the first try to learn it fails."""
     topic = admin.topic(kafka.topic())
     name = f"out-{topic.name}"
-    producer = TransactionalProducer(secured_cluster(kafka, "stranger"), name, topic)
+    producer = TransactionalProducer(secured_cluster(kafka, "stranger"), name, topic, LIMITS)
     assert producer.positions == {}
     producer.close()
     opened(topic.name).write([batch(b"1")], {0: Position(1)})
@@ -309,7 +315,7 @@ def test_broker_that_stops_in_the_midst_of_a_transaction_and_comes_back_has_the_
         admin, reader = KafkaAdmin(cluster_of(broker)), KafkaReader(cluster_of(broker), "reader")
         topic = broker.topic()
         cluster = KafkaCluster(broker.bootstrap, {"socket.timeout.ms": 2000})
-        producer = TransactionalProducer(cluster, "out", admin.topic(topic), patience=3)
+        producer = TransactionalProducer(cluster, "out", admin.topic(topic), LIMITS, patience=3)
 
         def written(number: int, *batches: pa.RecordBatch) -> bool:
             try:
