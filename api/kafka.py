@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 
 from ..compiler.checks.plugins import PluginCatalog
@@ -13,11 +15,11 @@ from ..compiler.model.project import FROM_KAFKA, TO_KAFKA
 from ..compiler.target_settings import with_pems
 from ..compiler.topology.kafka import kafka_topic
 from ..errors import HeadwaterError
-from ..runtime.ir.topology import KafkaCluster, PluginRef, Topic
+from ..runtime.ir.topology import KafkaCluster, PluginRef, SchemaRegistry, Topic
 from ..runtime.kafka.report import ClusterReport
 from ..runtime.kafka.worker import client_of_kafka
 from ..runtime.records.schema import key_columns, value_columns
-from ..runtime.serdes.serde import Decoded, Direction, PayloadSpec, Role
+from ..runtime.serdes.serde import Decoded, Direction, PayloadSpec, Role, Serde
 from ..runtime.serdes.windows import serde_of
 from .target import Part
 
@@ -53,13 +55,13 @@ class KafkaTopics(Part):
         clusters = self.clusters()
         with client_of_kafka():
             from ..runtime.kafka.inspection import KafkaInspection
-        wanted = [*self._topics()]
+        wanted = [*self._topics(clusters)]
         return tuple(
             KafkaInspection(name, cluster).report([topic for place, topic in wanted if place == name], records)
             for name, cluster in clusters.items()
         )
 
-    def _topics(self) -> Iterator[tuple[str, InspectedTopic]]:
+    def _topics(self, clusters: Mapping[str, KafkaCluster]) -> Iterator[tuple[str, InspectedTopic]]:
         """The selected topics, with the names of their clusters."""
         from ..runtime.kafka.inspection import InspectedTopic
 
@@ -71,6 +73,7 @@ class KafkaTopics(Part):
                 if f"topic.{name}" not in self._selection.ids and f"topology.{application}" not in self._selection.ids:
                     continue
                 declared, there = self._files.checked.topics[name], kafka_topic(model, topic)
+                payloads = self._payloads(topic, declared, there.name, clusters[there.cluster].registry)
                 tasks = [f"{name}_{partition}" for partition in range(declared.partitions)] if written else []
                 yield (
                     there.cluster,
@@ -79,30 +82,27 @@ class KafkaTopics(Part):
                         there.name,
                         written,
                         model.application(application),
-                        self._decode(topic, declared, there.name, written),
+                        _decoding(payloads, written),
                         tasks,
                         keyed=bool(topic.key),
                         oldest=self._oldest(declared) if written else None,
                         stops_at_bad=declared.on_error == "fail",
+                        check_schemas=_writing(payloads) if written else lambda: None,
                     ),
                 )
 
-    def _decode(self, topic: TopicModel, declared: Topic, there: str, written: bool) -> Decode | None:
-        """What decodes the records of a topic; None if it is written in formats that cannot be read."""
+    def _payloads(
+        self, topic: TopicModel, declared: Topic, there: str, registry: SchemaRegistry | None
+    ) -> Mapping[Role, _Payload]:
+        """Formats and columns of keys and values."""
         assert topic.kafka is not None
         catalog = PluginCatalog(self._files.plugins)
-        forms: dict[Role, PluginRef] = {Role.KEY: topic.kafka.key_format, Role.VALUE: topic.kafka.value_format}
+        forms = {Role.KEY: topic.kafka.key_format, Role.VALUE: topic.kafka.value_format}
         columns = {Role.KEY: key_columns(declared), Role.VALUE: value_columns(declared)}
-        serdes = {role: serde_of(form, catalog.serde) for role, form in forms.items()}
-        specs = {role: PayloadSpec(there, role, columns[role]) for role in forms}
-        if written and any(serdes[role].check(specs[role], Direction.READ) for role in forms):
-            return None
-        made = {role: serdes[role].deserializer(specs[role]) for role in forms}
-
-        def decode(role: Role, payloads: pa.BinaryArray) -> Decoded:
-            return made[role].read(payloads)
-
-        return decode
+        return {
+            role: _Payload(form, serde_of(form, catalog.serde), PayloadSpec(there, role, columns[role], registry))
+            for role, form in forms.items()
+        }
 
     def _oldest(self, topic: Topic) -> int | None:
         """The time of the first record of a topic of the log; None if it has none, or cannot be read now."""
@@ -114,3 +114,38 @@ class KafkaTopics(Part):
         except HeadwaterError:
             return None
         return None if first is None else first.timestamp
+
+
+@dataclass(frozen=True)
+class _Payload:
+    """The keys or the values of a topic, as they are declared."""
+
+    form: PluginRef
+    serde: Serde
+    spec: PayloadSpec
+
+
+def _decoding(payloads: Mapping[Role, _Payload], written: bool) -> Decode | None:
+    """What decodes the records of a topic; None if it is written in formats that cannot be read."""
+    if written and any(payload.serde.check(payload.spec, Direction.READ) for payload in payloads.values()):
+        return None
+    made = {role: payload.serde.deserializer(payload.spec) for role, payload in payloads.items()}
+
+    def decode(role: Role, found: pa.BinaryArray) -> Decoded:
+        return made[role].read(found)
+
+    return decode
+
+
+def _writing(payloads: Mapping[Role, _Payload]) -> Callable[[], None]:
+    """What asks the registry whether its schemas hold the columns. Formats that register schemas themselves are not
+    asked: that would register them.
+    """
+
+    def check() -> None:
+        for payload in payloads.values():
+            if not payload.form.options.get("register"):
+                nothing = pa.RecordBatch.from_pylist([], schema=payload.spec.schema)
+                payload.serde.serializer(payload.spec).write(nothing, np.zeros(0, np.bool_))
+
+    return check

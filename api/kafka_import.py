@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..compiler.checks.plugins import PluginCatalog
 from ..compiler.outcomes import UnknownNameError
 from ..errors import HeadwaterError
 from ..private_files import write_text
+from ..runtime.ir.topology import KafkaCluster
 from ..runtime.kafka.worker import client_of_kafka
 from ..runtime.records.types import ddl
 from ..runtime.serdes.inference import Column, Inferred, Payload, inferred
+from ..runtime.serdes.registered import registered
+from ..runtime.serdes.registry import registry_of
 from ..suggestions import did_you_mean
 from .kafka import KafkaTopics
 
@@ -77,8 +80,8 @@ class KafkaImport(KafkaTopics):
                 name if len(clusters) > 1 else None,
                 metadata.partitions,
                 settings.get("cleanup.policy", "delete"),
-                inferred(keys, "key", key),
-                inferred(values, "value", value),
+                _found(keys, "key", key, clusters[name]),
+                _found(values, "value", value, clusters[name]),
                 count,
             )
         )
@@ -115,13 +118,27 @@ def _lines(
     yield from _columns("value", value or Inferred("json", (), "no values"))
     if "compact" in cleanup:
         yield f"    cleanup: {cleanup if 'delete' not in cleanup else 'compact,delete'}"
-    kafka: Mapping[str, str | None] = {
-        "cluster": cluster,
-        "key": None if key is None or key.format == "json" else key.format,
-        "value": None if value is None or value.format == "json" else value.format,
+    kafka = {
+        "cluster": None if cluster is None else _scalar(cluster),
+        "key": None if key is None else _format(key),
+        "value": None if value is None else _format(value),
     }
-    written = ", ".join(f"{name}: {_scalar(word)}" for name, word in kafka.items() if word is not None)
+    written = ", ".join(f"{name}: {word}" for name, word in kafka.items() if word is not None)
     yield f"    kafka: {{{written}}}"
+
+
+def _found(payloads: Sequence[Payload], role: str, wanted: str | None, cluster: KafkaCluster) -> Inferred | None:
+    """The format and columns of keys or values: by their schema, if the cluster has a registry with it."""
+    found = registered(registry_of(cluster.registry), payloads) if cluster.registry is not None else None
+    return found if found is not None and wanted in (None, found.format) else inferred(payloads, role, wanted)
+
+
+def _format(found: Inferred) -> str | None:
+    """The format as it is declared; None for the default."""
+    if found.options:
+        options = "".join(f", {name}: {_scalar(word)}" for name, word in found.options.items())
+        return f"{{format: {_scalar(found.format)}{options}}}"
+    return None if found.format == "json" else _scalar(found.format)
 
 
 def _columns(role: str, found: Inferred) -> Iterator[str]:

@@ -46,7 +46,8 @@ class InspectedTopic:
 
     `tasks`: of `application`, for a written topic. `keyed`: whether it has a key. `oldest`: the time of the first
     record to write, ms, if it is known. `stops_at_bad`: whether a record that cannot be decoded stops the run.
-    `decode`: None for a format that is only written.
+    `decode`: None for a format that is only written. `check_schemas`: raises SerdeError if the schemas of a registry
+    cannot hold the columns to write.
     """
 
     name: str
@@ -58,6 +59,7 @@ class InspectedTopic:
     keyed: bool = True
     oldest: int | None = None
     stops_at_bad: bool = True
+    check_schemas: Callable[[], None] = lambda: None
 
 
 class KafkaInspection:
@@ -98,6 +100,10 @@ class KafkaInspection:
             findings.append(_finding(error, stops=topic.written))
         settings = {name: settings[name] for name in SHOWN_SETTINGS if name in settings}
         findings += _of_settings(topic, settings) if topic.written else ()
+        try:
+            topic.check_schemas()
+        except SerdeError as error:
+            findings.append(_finding(error))
         findings += self._held(topic, [end.held for end in ends])
         samples: tuple[Sample, ...] = ()
         if topic.decode is not None:

@@ -61,12 +61,16 @@ class Column:
 
 @dataclass(frozen=True)
 class Inferred:
-    """The format of payloads with their columns. `why`: what told it. `certain`: whether other formats are unlikely."""
+    """The format of payloads with their columns. `why`: what told it. `certain`: whether other formats are unlikely.
+
+    `options`: of the format.
+    """
 
     format: str
     columns: tuple[Column, ...]
     why: str
     certain: bool = True
+    options: Mapping[str, str] = field(default_factory=dict)
 
 
 def inferred(payloads: Sequence[Payload], column: str, wanted: str | None = None) -> Inferred | None:
