@@ -216,7 +216,7 @@ def headwater_register_serdes(register: Register) -> None:
     register(
         "avro",
         "headwater.runtime.serdes.avro:avro_serde",
-        _options() | {"properties": {**_SCHEMA_OPTIONS, "record": _RECORD}},
+        _options() | {"properties": {**_SCHEMA_OPTIONS, "record": _RECORD, "envelope": _ENVELOPE}},
         "Records of Avro with a field for each column, and a schema in a registry.",
     )
     for name, description in _PRIMITIVES.items():

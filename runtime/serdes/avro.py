@@ -21,6 +21,7 @@ from .avro_read import RecordReader
 from .avro_resolve import AvroMismatchError, Resolver
 from .avro_schema import AvroSchemaError, AvroType, is_full_name, parse_schema, schema_text
 from .avro_write import AvroWriter
+from .debezium import DebeziumSerde
 from .framing import Framed, SchemaMissingError, SchemaOptions, framed, registered, registry_for, unframed
 from .registry import Registry, Schema, SchemaType
 from .serde import (
@@ -31,6 +32,7 @@ from .serde import (
     PayloadSpec,
     Problem,
     Role,
+    Serde,
     SerdeError,
     Serializer,
     by_rows,
@@ -67,9 +69,10 @@ class AvroSerde:
         return AvroSerializer(spec, self.options, self.record)
 
 
-def avro_serde(record: str | None = None, **options: Any) -> AvroSerde:
+def avro_serde(record: str | None = None, envelope: str | None = None, **options: Any) -> Serde:
     """The serde with its options as they are written."""
-    return AvroSerde(SchemaOptions.of(**options), record)
+    made = AvroSerde(SchemaOptions.of(**options), record)
+    return made if envelope is None else DebeziumSerde(made)
 
 
 def _record_name(spec: PayloadSpec) -> str:

@@ -7,15 +7,18 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from ..records.arrays import BadValueError, Bools, Int64s, to_numpy
+from ..records.arrays import BadValueError, Bools, Int64s, cast_with_row, to_numpy
 from ..records.keys import binary_array, binary_parts
 from ..records.schema import readable, widened
 from ..records.types import ddl
+from ..records.values import parse_text
 from .avro_read import Conversion
-from .avro_schema import AvroType, natural_type, plain_type
+from .avro_schema import ZONED, AvroType, natural_type, plain_type
 from .serde import as_texts, by_rows
 
+_DIGITS = 38
 _DECIMAL = 16
 """The bytes of Arrow's decimals."""
 
@@ -28,6 +31,10 @@ def conversion(avro: AvroType, wanted: pa.DataType) -> Conversion | None:
     plain = plain_type(avro)
     if plain == pa.int32() and wanted in (pa.int8(), pa.int16()):
         return partial(_narrowed, wanted=wanted)  # Avro has no type for them
+    if avro.logical == ZONED and pa.types.is_timestamp(wanted):
+        return partial(_parsed, wanted=wanted)
+    if avro.logical == "decimal" and avro.precision > _DIGITS and pa.types.is_decimal(wanted):
+        return partial(_fitting, natural=natural, wanted=wanted)
     if avro.logical and plain is not None and readable(plain, wanted):
         return partial(_converted, avro=AvroType(avro.name), natural=plain, wanted=wanted)
     raise TypeError(ddl(wanted))
@@ -50,6 +57,21 @@ def _natural(values: pa.Array, avro: AvroType, natural: pa.DataType) -> tuple[pa
     if pa.types.is_timestamp(natural):
         return _times(to_numpy(values), avro.logical.rpartition("-")[2], natural)
     return (values if values.type == natural else values.cast(natural)), {}
+
+
+def _parsed(values: pa.BinaryArray, wanted: pa.DataType) -> tuple[pa.Array, Mapping[int, str]]:
+    texts, errors = as_texts(values)
+    # Values of failed rows are empty.
+    texts = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+    column, more = by_rows(texts, partial(parse_text, data_type=wanted), wanted)
+    return column, more | errors
+
+
+def _fitting(values: pa.BinaryArray, natural: pa.DataType, wanted: pa.DataType) -> tuple[pa.Array, Mapping[int, str]]:
+    """Decimals of a precision that is not known, as those of a column."""
+    column, errors = _decimals(values, natural)
+    column, more = by_rows(column, partial(cast_with_row, data_type=wanted, cast=pc.cast), wanted)
+    return column, {**more, **errors}
 
 
 def _narrowed(values: pa.Array, wanted: pa.DataType) -> tuple[pa.Array, Mapping[int, str]]:

@@ -15,6 +15,9 @@ from ..records.types import TIMESTAMP, ddl
 NO_DEFAULT = object()
 """In place of the default of a field that has none."""
 
+ZONED = "text-with-zone"
+"""In place of a logical type: a time as a text with its zone, as Debezium writes it."""
+
 _PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 _FULL_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 
@@ -136,15 +139,28 @@ _LOGICAL: Mapping[str, frozenset[str]] = {
         }
     ),
     "bytes": frozenset({"decimal"}),
-    "string": frozenset({"uuid"}),
+    "string": frozenset({"uuid", ZONED}),
     "fixed": frozenset({"decimal", "uuid"}),
 }
 """The logical types that are known, by the types that they are written as. Others are ignored, as Avro says."""
 
 
+_CONNECT = {
+    "io.debezium.time.Date": "date",
+    "io.debezium.time.Timestamp": "timestamp-millis",
+    "io.debezium.time.MicroTimestamp": "timestamp-micros",
+    "io.debezium.time.NanoTimestamp": "timestamp-nanos",
+    "io.debezium.time.ZonedTimestamp": ZONED,
+}
+"""Names of types of Kafka Connect that have no logical type -> what they are."""
+
+
 def _logical(written: Mapping[str, Any], kind: str, size: int | None) -> tuple[str, int, int]:
-    """(Logical type, precision, scale). Empty for an unknown or invalid one, which is the type without it."""
-    logical = written.get("logicalType")
+    """(Logical type, precision, scale). Empty for an unknown or invalid one, which is the type without it.
+
+    The precision may be greater than that of any column: Kafka Connect writes 64 where it does not know it.
+    """
+    logical = written.get("logicalType", _CONNECT.get(written.get("connect.name", "")))
     if not isinstance(logical, str) or logical not in _LOGICAL.get(kind, ()):
         return "", 0, 0
     if logical == "uuid" and size not in (None, 16):
@@ -152,7 +168,7 @@ def _logical(written: Mapping[str, Any], kind: str, size: int | None) -> tuple[s
     if logical != "decimal":
         return logical, 0, 0
     precision, scale = written.get("precision"), written.get("scale", 0)
-    if isinstance(precision, int) and isinstance(scale, int) and 0 <= scale <= precision <= 38 and precision:
+    if isinstance(precision, int) and isinstance(scale, int) and 0 <= scale <= min(precision, 38) and precision:
         return logical, precision, scale
     return "", 0, 0
 
@@ -167,7 +183,7 @@ def natural_type(avro: AvroType) -> pa.DataType | None:
         case (("local-timestamp-millis" | "local-timestamp-micros" | "local-timestamp-nanos"), _):
             return pa.timestamp("us")
         case "decimal", _:
-            return pa.decimal128(avro.precision, avro.scale)
+            return pa.decimal128(min(avro.precision, 38), avro.scale)
         case "uuid", _:
             return pa.string()
     return plain_type(avro)

@@ -82,22 +82,22 @@ class _Deserializer:
         for number, rows in parts.groups():
             schema = registry.schema(number)
             if schema is None or schema.type is not SchemaType.JSON:
-                is_other = "the schema registry does not have it" if schema is None else f"it is {schema.type}"
-                errors |= dict.fromkeys(rows.tolist(), f"its schema {number} is no JSON Schema: {is_other}")
+                other = f"schema {number} is {schema.type}, not {SchemaType.JSON}" if schema is not None else ""
+                errors |= dict.fromkeys(rows.tolist(), other or f"the schema registry has no schema {number}")
                 continue
-            found, bad = self._read(schema.text, parts.bodies(rows), f"schema {number} of {registry.url}")
+            why = None if self.connect else _misfit(schema.text, _columns(self.spec))
+            if why is not None:
+                errors |= dict.fromkeys(rows.tolist(), f"schema {number} does not fit the columns: {why}")
+                continue
+            found, bad = self._read(schema.text, parts.bodies(rows))
             columns = [put(column, rows, one) for column, one in zip(columns, found, strict=True)]
             errors |= {int(rows[row]): error for row, error in bad.items()}
         return decoded(self.spec, columns, len(payloads), errors)
 
-    def _read(self, schema: str, bodies: pa.BinaryArray, where: str) -> tuple[Sequence[pa.Array], Mapping[int, str]]:
-        """Columns, and errors of rows. Raises SerdeError if the columns do not fit the schema."""
+    def _read(self, schema: str, bodies: pa.BinaryArray) -> tuple[Sequence[pa.Array], Mapping[int, str]]:
+        """Columns, and errors of rows."""
         if self.connect:
             return read_connect(self.spec, _connect(schema), bodies)
-        why = _misfit(schema, _columns(self.spec))
-        if why is not None:
-            hint = "declare columns of the types in the schema: docs/kafka/formats.md has the list"
-            raise SerdeError(f"{where} does not fit the columns: {why}", hint)
         read = JsonDeserializer(self.spec).read(bodies)
         return read.columns.columns, read.errors
 
@@ -109,7 +109,10 @@ def _connect(schema: str) -> str:
 
 @lru_cache(maxsize=256)
 def _misfit(schema: str, columns: Columns) -> str | None:
-    return misfit(parsed(schema), dict(columns), Direction.READ)
+    try:
+        return misfit(parsed(schema), dict(columns), Direction.READ)
+    except SerdeError as error:
+        return str(error)
 
 
 def _columns(spec: PayloadSpec) -> Columns:

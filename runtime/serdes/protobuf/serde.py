@@ -42,7 +42,7 @@ from ..serde import (
 )
 from .indexes import read_indexes, written_indexes
 from .reading import Read, field_reader
-from .schemas import MessageType, NoSuchMessageError, ProtoSchema
+from .schemas import MessageType, NoSuchMessageError, ProtoSchema, ProtoSchemaError
 from .text import message_name, proto_text
 from .types import MisfitError
 from .writing import Write, in_two_of_one, rows_of, writers
@@ -123,7 +123,7 @@ class _Deserializer:
         return decoded(self.spec, columns, len(payloads), errors)
 
     def _read(self, number: int, bodies: pa.BinaryArray) -> tuple[list[pa.Array], dict[int, str]]:
-        """The columns of payloads with one schema, and the errors of rows. Raises SerdeError."""
+        """The columns of payloads with one schema, and the errors of rows. Raises RegistryError."""
         registry, columns = registry_for(self.spec), tuple(self.spec.columns.items())
         try:
             reader = _reader(registry, number, self.serde.message, columns)
@@ -187,24 +187,23 @@ class _Reader:
 # A schema keeps its number forever, so a worker compiles it once.
 @lru_cache(maxsize=256)
 def _reader(registry: Registry, number: int, name: str | None, columns: Columns) -> _Reader:
-    """Raises _UnreadableSchemaError, SerdeError."""
+    """Raises _UnreadableSchemaError, RegistryError."""
     found = registry.schema(number)
     if found is None:
         raise _UnreadableSchemaError(f"the schema registry has no schema {number}")
     if found.type is not SchemaType.PROTOBUF:
-        raise _UnreadableSchemaError(f"its schema {number} is {found.type}, not {SchemaType.PROTOBUF}")
+        raise _UnreadableSchemaError(f"schema {number} is {found.type}, not {SchemaType.PROTOBUF}")
     schema = ProtoSchema(found.text, registry.imported(found))
     try:
         indexes = schema.indexes(name)
-    except NoSuchMessageError as error:
-        raise _UnreadableSchemaError(f"its schema is {number}: {error}") from None
+    except (NoSuchMessageError, ProtoSchemaError) as error:
+        raise _UnreadableSchemaError(f"schema {number}: {error}") from None
     message = schema.message(indexes)
     fields = message.fields_by_name
     try:
         readers = {column: field_reader(fields[column], kind) for column, kind in columns if column in fields}
     except MisfitError as error:
-        hint = "declare a type that holds all values of the field: docs/kafka/formats.md has the list"
-        raise SerdeError(f"{message.full_name} in schema {number} of {registry.url}: {error}", hint) from None
+        raise _UnreadableSchemaError(f"schema {number} does not fit the columns: {error}") from None
     return _Reader(schema, number, MessageType(message), indexes, readers)
 
 

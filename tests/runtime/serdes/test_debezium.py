@@ -14,8 +14,11 @@ from hypothesis import strategies as st
 
 from headwater.plugins.manager import PluginManager
 from headwater.runtime.records.types import parse_columns
+from headwater.runtime.serdes.registry import Schema, SchemaType, registry_of
 from headwater.runtime.serdes.serde import Decoded, Direction, PayloadSpec, Role
+from headwater.tests.runtime.serdes.avro_values import by_fastavro
 from headwater.tests.runtime.serdes.columns import EARLIEST, LATEST
+from headwater.tests.runtime.serdes.served_registry import served_registry
 
 SERDE = PluginManager(installed=False).serdes.create("json", {"envelope": "debezium"})
 
@@ -272,6 +275,67 @@ def test_times_and_decimals_of_any_size_come_back(times: list[dt.datetime | None
     assert found.columns.column("t").to_pylist() == times + [None] * len(numbers)
     scaled = [None if each is None else Decimal(each).scaleb(-7) for each in numbers]
     assert found.columns.column("n").to_pylist() == [None] * len(times) + scaled
+
+
+# The same in Avro.
+
+
+def connect(kind: str, name: str, **more: object) -> dict[str, object]:
+    """A type of Avro that Kafka Connect has written."""
+    return {"type": kind, "connect.version": 1, "connect.name": name, **more}
+
+
+def test_changes_in_avro_have_the_types_that_connect_names() -> None:
+    decimal = {"logicalType": "decimal", "precision": 64, "scale": 2}
+    row = {
+        "day": connect("int", "io.debezium.time.Date"),
+        "ms": connect("long", "io.debezium.time.Timestamp"),
+        "us": connect("long", "io.debezium.time.MicroTimestamp"),
+        "ns": connect("long", "io.debezium.time.NanoTimestamp"),
+        "zoned": connect("string", "io.debezium.time.ZonedTimestamp"),
+        "price": connect("bytes", "org.apache.kafka.connect.data.Decimal", **decimal),
+    }
+    value = {"type": "record", "name": "Value", "namespace": "shop", "fields": []}
+    value["fields"] = [{"name": name, "type": ["null", kind], "default": None} for name, kind in row.items()]
+    fields = {"before": ["null", value], "after": ["null", "shop.Value"], "op": "string", "ts_ms": ["null", "long"]}
+    envelope = {"type": "record", "name": "Envelope", "namespace": "shop"}
+    envelope["fields"] = [{"name": name, "type": kind} for name, kind in fields.items()]
+    settings = served_registry()
+    number = registry_of(settings).register("changes", Schema(SchemaType.AVRO, json.dumps(envelope)))
+    rows = [
+        {
+            "day": 20_000,
+            "ms": MS,
+            "us": MS * 1000,
+            "ns": MS * 10**6,
+            "zoned": "2026-11-28T02:02:03.456+01:00",
+            "price": Decimal(price),
+        }
+        for price in ("-12.34", "1000.00")
+    ]
+    changes = [{"before": None, "after": rows[0], "op": "u", "ts_ms": 5}, {"after": rows[1], "op": "u"}]
+    changes.append({"before": rows[0], "after": None, "op": "d"})
+    bodies = by_fastavro(envelope, *changes)
+    columns = "day date, ms timestamp, us timestamp, ns timestamp, zoned timestamp, price decimal(5,2), __ts_ms bigint"
+    spec = PayloadSpec("changes", Role.VALUE, parse_columns(columns), settings)
+    serde = PluginManager(installed=False).serdes.create("avro", {"envelope": "debezium"})
+    assert not serde.check(spec, Direction.READ)
+
+    found = serde.deserializer(spec).read(
+        pa.array([b"\0" + number.to_bytes(4, "big") + body for body in bodies], pa.binary())
+    )
+
+    assert found.deleted is not None
+    assert found.deleted.tolist() == [False, False, True]
+    times = dict.fromkeys(("ms", "us", "ns", "zoned"), UTC_TIME)
+    assert found.columns.to_pylist()[0] == {
+        "day": dt.date(2024, 10, 4),
+        **times,
+        "price": Decimal("-12.34"),
+        "__ts_ms": 5,
+    }
+    assert list(found.errors) == [1]
+    assert "1000.00" in found.errors[1]
 
 
 def test_envelopes_are_not_written() -> None:

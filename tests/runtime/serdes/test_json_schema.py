@@ -164,12 +164,15 @@ def test_null_that_the_schema_does_not_allow_is_an_error_of_its_record() -> None
     assert written.errors == {1: f"column id: null, which schema {number} does not allow"}
 
 
-def test_columns_that_do_not_fit_the_schema_of_a_record_end_a_run_that_reads() -> None:
+def test_columns_that_do_not_fit_a_schema_are_an_error_of_all_records_with_it() -> None:
     spec = spec_of("id string")
     number = register(spec, PARCEL)
 
-    with pytest.raises(SerdeError, match="id is of type integer there, and string here"):
-        read(spec, payload(number, {"id": 1}))
+    found = read(spec, payload(number, {"id": 1}))
+
+    assert found.errors == {
+        0: f"schema {number} does not fit the columns: id is of type integer there, and string here"
+    }
 
 
 def test_each_record_is_read_by_the_names_of_its_fields() -> None:
@@ -193,8 +196,8 @@ def test_each_record_is_read_by_the_names_of_its_fields() -> None:
     assert found.columns.to_pylist() == [{"id": 2**40, "color": "red"}, {"id": 1, "color": None}, *[nothing] * 4]
     assert dict(sorted(found.errors.items())) == {
         3: "column id: 'x' is no bigint",
-        4: "its schema 9999 is no JSON Schema: the schema registry does not have it",
-        5: f"its schema {avro} is no JSON Schema: it is AVRO",
+        4: "the schema registry has no schema 9999",
+        5: f"schema {avro} is AVRO, not JSON",
     }
 
 
