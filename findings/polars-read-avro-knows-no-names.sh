@@ -1,7 +1,7 @@
 #!/bin/sh
 # polars 2.1.0: `read_avro` refuses a schema that uses a named type a second time, and calls it out of specification. Avro 1.12.0,
-# "Names": a schema "may be defined only once" under a name and is then referred to by the name, so two fields of one enum, or two
-# addresses of one record type, cannot be written otherwise. fastavro 1.13.1 reads them, and so does Avro's own library.
+# "Names", allows one definition of a name only, and its use as a type afterwards. So two fields of one enum, or two addresses of one
+# record type, cannot be written otherwise. fastavro 1.13.1 and Avro's own library read them.
 #
 # Seen: two fields of one enum -> polars "avro-error: OutOfSpec", fastavro and avro 1.12.2 the row; of two enums with equal symbols
 # -> the row by all three.
