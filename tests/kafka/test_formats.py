@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,10 +10,12 @@ import pytest
 
 from headwater.runtime import PluginRef
 from headwater.runtime.ir.topology import SchemaRegistry, Topic
-from headwater.runtime.serdes.registry import Registry
+from headwater.runtime.serdes.framing import registered
+from headwater.runtime.serdes.registry import Registry, Schema, SchemaType
 from headwater.tests.kafka.broker import KafkaBroker
 from headwater.tests.kafka.copying import PARTITIONS, Copying, produced, read_all
 from headwater.tests.kafka.registry import RegistryServer
+from headwater.tests.runtime.serdes.avro_values import by_fastavro, record
 from headwater.tests.runtime.serdes.test_debezium import change, field, with_schema
 
 pytestmark = pytest.mark.kafka
@@ -85,3 +88,67 @@ def test_messages_have_a_registered_schema_and_are_read_after_it_has_changed(
     assert latest.version == 2
     (written, _) = (record.value() for record in read_all(kafka, first, 1)[0])
     assert written[-3:] == b"\0\x08\x01"
+
+
+def test_avro_is_read_before_and_after_each_change_of_its_schema(
+    kafka: KafkaBroker, schema_registry: RegistryServer, tmp_path: Path
+) -> None:
+    words = Topic("words", PARTITIONS, "word string", "n bigint, seats int", writer="p-kafka")
+    settings = SchemaRegistry(schema_registry.url)
+    copying = Copying(
+        *(kafka, tmp_path, kafka.topic(), kafka.topic(), words),
+        on_error="dead_letter",
+        value=PluginRef("avro"),
+        registry=settings,
+    )
+    registry, subject = Registry(settings), f"{copying.source}-value"
+
+    def put(row: dict[str, object], **fields: object) -> None:
+        schema = record(**fields)
+        number = registered(registry, subject, Schema(SchemaType.AVRO, json.dumps(schema)))
+        (body,) = by_fastavro(schema, row)
+        produced(kafka, copying.source, [("a", b"\0" + number.to_bytes(4, "big") + body)])
+
+    seats = {"type": "int", "default": 180}
+    put({"n": 1, "seats": 3}, n="int", seats=seats)
+    put({"n": 2}, n="long")
+    put({"seats": 4, "n": 2**53 + 1, "note": "x"}, seats=seats, n=["null", "long"], note="string")
+    put({"m": 4, "seats": 5}, m={"type": "long", "aliases": ["n"]}, seats=seats)
+    put({"n": "five", "seats": 6}, n="string", seats=seats)
+    produced(kafka, copying.source, [("a", None), ("a", b'{"n": 6}')])
+
+    (result,) = copying.run(copying.incoming)
+
+    assert (result.status, result.error) == ("caught_up", None)
+    assert [record.value for record in copying.copied()] == [
+        {"n": 1, "seats": 3},
+        {"n": 2, "seats": 180},
+        {"n": 2**53 + 1, "seats": 4},
+        {"n": 4, "seats": 5},
+        None,
+    ]
+    errors = [letter.value["error"] for letter in copying.read(copying.letters)]
+    assert ["column n is a string, which cannot be read as bigint" in errors[0], "0x7b" in errors[1]] == [True, True]
+
+
+def test_avro_without_a_schema_fails_and_is_written_once_it_is_there(
+    kafka: KafkaBroker, schema_registry: RegistryServer, tmp_path: Path
+) -> None:
+    settings = SchemaRegistry(schema_registry.url)
+    copying = Copying(kafka, tmp_path, kafka.topic(), kafka.topic(), registry=settings)
+    produced(kafka, copying.source, [("a", {"n": 1}), ("b", None)])
+    copying.run(copying.incoming)
+    writing = replace(copying, value=PluginRef("avro"))
+
+    (failed,) = writing.run(writing.outgoing)
+
+    assert failed.status == "failed"
+    assert f"no subject {copying.target}-value" in str(failed.error)
+    registering = replace(copying, value=PluginRef("avro", {"register": True}))
+    (result,) = registering.run(registering.outgoing)
+    assert (result.status, result.error) == ("caught_up", None)
+    (written,) = read_all(kafka, copying.target, 1)
+    schema = Registry(settings).latest(f"{copying.target}-value")
+    assert schema is not None
+    head = b"\0" + schema.id.to_bytes(4, "big")
+    assert {record.key(): record.value() for record in written} == {b"a": head + b"\x02\x02", b"b": None}
