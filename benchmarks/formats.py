@@ -19,6 +19,7 @@ from headwater.tests.runtime.serdes.served_registry import served_registry
 ROWS, PIECE, TIMES = 100_000, 5_000, 5
 COLUMNS = "customer string, id bigint, amount double, quantity int, note string"
 FORMATS: Mapping[str, Mapping[str, Any]] = {
+    "avro": {"register": True},
     "json": {},
     "json_schema": {"register": True},
     "protobuf": {"register": True},

@@ -33,6 +33,7 @@ from .errors import ClusterEndedError, EpochCutOffError
 from .events import ApplicationStarted, ApplicationStopped, ClusterEnded, Event, NothingToRead
 from .failures import user_error
 from .group import Group
+from .kafka_starts import check_written_formats
 from .loop import EpochLoop, LoopState, RunContext
 from .removal import FileRemoval
 from .results import ApplicationResult, Status
@@ -247,6 +248,7 @@ class ApplicationRun:
             Group(self._cluster, self._topology, self._settings, committed, start.plugins, self) as group,
         ):
             check_state(self._topology, committed, self._changes)
+            check_written_formats(self._topology, self._settings.kafka, start.plugins.serde)
             start.log.settle(self._topology.application)  # after the checks, as errors change nothing
             incarnation = committed.own.incarnation or uuid.uuid4().hex
             counted = GlobalTask(self._topology, committed)

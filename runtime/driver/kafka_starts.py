@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import wait
+from contextlib import suppress
 from dataclasses import dataclass
 
+import numpy as np
+import pyarrow as pa
+
 from ...errors import HeadwaterError, UnavailableError
-from ..ir.topology import Settings, Topology
+from ..ir.topology import KafkaCluster, PluginRef, Settings, Topology
 from ..kafka.polling import RETRY_SECONDS, beside
 from ..kafka.sources import Clusters
 from ..kafka.worker import offsets_of
 from ..progress.kafka_ends import resolved
+from ..records.schema import key_columns, value_columns
+from ..serdes.serde import PayloadSpec, Role, Serde
 from .events import ApplicationStopped, Observer
 from .failures import Outages
 from .results import ApplicationResult, Status
@@ -102,3 +108,24 @@ def once_answered(
     for each in outages:
         each.end("kafka")
     return run(now.ready)
+
+
+def check_written_formats(
+    topology: Topology, clusters: Mapping[str, KafkaCluster], serde: Callable[[PluginRef], Serde]
+) -> None:
+    """Write no record in each format: that asks for the schema, or registers it. Raises SerdeError if it does not fit.
+
+    So it is told before the first record comes. A registry that does not answer is waited for by tasks.
+    """
+    for part in topology.subtopologies:
+        sources = {topic.name: topic for topic in part.sources}
+        for name, produced in part.produced.items():
+            cluster = clusters.get(produced.kafka.cluster)
+            if cluster is None or cluster.registry is None:
+                continue
+            key, value = key_columns(sources[name]), value_columns(sources[name])
+            for role, form, columns in ((Role.KEY, produced.key, key), (Role.VALUE, produced.value, value)):
+                spec = PayloadSpec(produced.kafka.name, role, columns, cluster.registry)
+                nothing = pa.RecordBatch.from_pylist([], schema=spec.schema)
+                with suppress(UnavailableError):
+                    serde(form).serializer(spec).write(nothing, np.zeros(0, np.bool_))

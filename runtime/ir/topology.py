@@ -51,12 +51,14 @@ class KafkaTopic:
 class Produced:
     """A topic in Kafka to which the records of a topic are written. `recomputed`: if their result is rebuilt.
 
-    `is_table`: whether the last record of a key replaces earlier ones.
+    `is_table`: whether the last record of a key replaces earlier ones. `key`, `value`: the formats.
     """
 
     kafka: KafkaTopic
     recomputed: Recomputed
     is_table: bool
+    key: PluginRef
+    value: PluginRef
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import pytest
 
 from headwater.runtime import PluginRef
 from headwater.runtime.ir.topology import SchemaRegistry, Topic
+from headwater.runtime.serdes import registry as registries
 from headwater.runtime.serdes.framing import registered
 from headwater.runtime.serdes.registry import Registry, Schema, SchemaType
 from headwater.tests.kafka.broker import KafkaBroker
@@ -91,7 +92,7 @@ def test_messages_have_a_registered_schema_and_are_read_after_it_has_changed(
 
 
 def test_avro_is_read_before_and_after_each_change_of_its_schema(
-    kafka: KafkaBroker, schema_registry: RegistryServer, tmp_path: Path
+    kafka: KafkaBroker, schema_registry: RegistryServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = Topic("words", PARTITIONS, "word string", "n bigint, seats int", writer="p-kafka")
     settings = SchemaRegistry(schema_registry.url)
@@ -117,8 +118,14 @@ def test_avro_is_read_before_and_after_each_change_of_its_schema(
     put({"n": "five", "seats": 6}, n="string", seats=seats)
     produced(kafka, copying.source, [("a", None), ("a", b'{"n": 6}')])
 
+    monkeypatch.setattr(registries, "PATIENCE", 0.0)
+    away = replace(copying, registry=SchemaRegistry("http://127.0.0.1:1"))
+
+    (unavailable,) = away.run(away.incoming)
     (result,) = copying.run(copying.incoming)
 
+    assert (unavailable.status, unavailable.records) == ("failed", 0)
+    assert "the schema registry at http://127.0.0.1:1: does not answer" in str(unavailable.error)
     assert (result.status, result.error) == ("caught_up", None)
     assert [record.value for record in copying.copied()] == [
         {"n": 1, "seats": 3},
@@ -136,12 +143,13 @@ def test_avro_without_a_schema_fails_and_is_written_once_it_is_there(
 ) -> None:
     settings = SchemaRegistry(schema_registry.url)
     copying = Copying(kafka, tmp_path, kafka.topic(), kafka.topic(), registry=settings)
-    produced(kafka, copying.source, [("a", {"n": 1}), ("b", None)])
     copying.run(copying.incoming)
     writing = replace(copying, value=PluginRef("avro"))
 
-    (failed,) = writing.run(writing.outgoing)
+    (failed,) = writing.run(writing.outgoing)  # there is no record yet
 
+    produced(kafka, copying.source, [("a", {"n": 1}), ("b", None)])
+    copying.run(copying.incoming)
     assert failed.status == "failed"
     assert f"no subject {copying.target}-value" in str(failed.error)
     registering = replace(copying, value=PluginRef("avro", {"register": True}))

@@ -71,7 +71,7 @@ class Produce(OnFlow):
     def produced(self) -> Produced:
         """The topic in Kafka, and what is known of it."""
         is_table = bool(self.topic.key) and "compact" in self.topic.cleanup
-        return Produced(self.kafka, self.recomputed, is_table)
+        return Produced(self.kafka, self.recomputed, is_table, self.key, self.value)
 
     @property
     def touches(self) -> Touched:
