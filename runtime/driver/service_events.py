@@ -30,6 +30,72 @@ class KafkaPartitionsAdded(Event, terminal="always"):
 
 
 @dataclass(frozen=True)
+class KafkaTransactionOpen(Event, level="warning", terminal="always"):
+    """A transaction of another application holds `records` offsets of a partition from `offset` on, for `seconds`."""
+
+    topic: str
+    partition: int
+    offset: int
+    records: int
+    seconds: float
+
+    @property
+    def subject(self) -> str:
+        return self.topic
+
+    @property
+    def said(self) -> str:
+        return (
+            f"partition {self.partition}: an open transaction of another application holds {self.records:,} offsets "
+            f"from {self.offset:,} on, for {self.seconds:.0f} s: they are read once it ends; "
+            "`kafka-transactions describe-producers` shows its producer"
+        )
+
+
+@dataclass(frozen=True)
+class KafkaTransactionEnded(Event, terminal="always"):
+    """The transaction of `KafkaTransactionOpen` has ended, after `seconds`."""
+
+    topic: str
+    partition: int
+    seconds: float
+
+    @property
+    def subject(self) -> str:
+        return self.topic
+
+    @property
+    def said(self) -> str:
+        return f"partition {self.partition}: the open transaction has ended after {self.seconds:.0f} s"
+
+
+@dataclass(frozen=True)
+class KafkaRetentionNear(Event, level="warning", terminal="always"):
+    """Kafka has removed `removed` offsets of a partition, up to `low`. As many again would reach `position`, from which
+    on `unread` are not read.
+    """
+
+    topic: str
+    partition: int
+    low: int
+    position: int
+    unread: int
+    removed: int
+
+    @property
+    def subject(self) -> str:
+        return self.topic
+
+    @property
+    def said(self) -> str:
+        return (
+            f"partition {self.partition}: retention has removed {self.removed:,} offsets, up to {self.low:,}, and is "
+            f"near those that are not read ({self.unread:,} from {self.position:,} on): raise `retention.ms` or "
+            "`retention.bytes` of the topic, or run more threads"
+        )
+
+
+@dataclass(frozen=True)
 class KafkaOffsetsFailed(Event, level="warning", terminal="always"):
     """The offsets of the application's consumer group for `topic` in Kafka cannot be committed. Only tools need
     them.

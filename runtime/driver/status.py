@@ -58,6 +58,17 @@ class StoreStatus:
 
 
 @dataclass(frozen=True)
+class KafkaLag:
+    """How late a task that copies from Kafka is. `seconds`: for how long its oldest unread record has been there, as
+    far as the run has seen it. `held`: offsets that an open transaction of another application holds back; they are not
+    part of the lag.
+    """
+
+    seconds: float
+    held: int
+
+
+@dataclass(frozen=True)
 class TaskStatus:
     """A task on a client.
 
@@ -123,7 +134,8 @@ class RunStatus:
     `ended`: how it ended, as in a run's results; None while it runs. `error`, `hint`: of the error that ended it.
     `failed_tasks`: ids of stopped tasks. `stops`: task id -> cause. `waits`: tasks that wait though they have unread
     records. `paused`: no epoch is open, and none starts. `dropped`: `<step>:<reason>` -> records; those of global
-    tables belong to no task. `epochs`: their number; `seconds`: their time by EPOCH_PHASES, on all clients of the run.
+    tables belong to no task. `kafka`: id of a task that copies from Kafka -> how late it is. `epochs`: their number;
+    `seconds`: their time by EPOCH_PHASES, on all clients of the run.
     """
 
     application: str
@@ -148,6 +160,13 @@ class RunStatus:
     failed_tasks: tuple[str, ...] = ()
     stops: Mapping[str, Stop] = field(default_factory=dict)
     waits: tuple[TasksOfCause, ...] = ()
+    kafka: Mapping[str, KafkaLag] = field(default_factory=dict)
+
+    seldom: ClassVar[tuple[str, ...]] = ("kafka",)
+
+    def kafka_lag(self, task: TaskStatus) -> KafkaLag | None:
+        """How late a task is; None if it does not run, or copies nothing from Kafka."""
+        return self.kafka.get(task.id) if task.processes else None
 
     def stop(self, task: TaskStatus) -> Stop | None:
         """The cause for which a task has stopped; None if it has not."""
@@ -237,8 +256,9 @@ def _epochs(counts: EpochCounts) -> dict[str, Any]:
 
 
 def _task(task: TaskStatus, status: RunStatus) -> dict[str, Any]:
-    stop = status.stop(task)
+    stop, late = status.stop(task), status.kafka_lag(task)
     return {
+        **({} if late is None else {"kafka_lag": asdict(late)}),
         "task": task.id,
         "subtopology": task.subtopology,
         "partition": task.partition,

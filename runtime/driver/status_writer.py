@@ -21,6 +21,7 @@ from .epoch_plans import ClaimedApplication
 from .errors import Stop, TasksOfCause
 from .events import Observer, StatusTaken
 from .failures import FailedTasks
+from .kafka_watch import KafkaWatch
 from .member import GroupMember
 from .status import ClientStatus, RunStatus, StoreStatus, TaskStatus, this_process
 from .waiting import Waits
@@ -62,6 +63,7 @@ class StatusWriter:
         self._counters = counters
         self._waits = waits
         self._observer = observer
+        self._kafka = KafkaWatch(app.topology, app.committed, observer, time.monotonic)
         self._host, self._owner = this_process()
         self._started = wall_ms()
         self._due = self._due_in_log = float("-inf")
@@ -141,6 +143,7 @@ class StatusWriter:
         now = wall_ms()
         sample: dict[tuple[str, str], tuple[_Kept, int]] = {}
         active = self._active()
+        self._kafka.look()
         waiting = self._waits.look({task.id: task.state for task in active})
         stops = {str(task.id): stop for task in active if (stop := self._stop(task)) is not None}
         clients = tuple(
@@ -174,6 +177,11 @@ class StatusWriter:
             dropped=dict(self._tally.dropped),
             epochs=self._counters.epochs,
             seconds=self._counters.seconds(),
+            kafka={
+                str(task.id): late
+                for task in active
+                if (late := self._kafka.lag(task.id.key(self._application))) is not None
+            },
         )
 
     def _active(self) -> list[StreamTask]:

@@ -14,7 +14,7 @@ from ...errors import HeadwaterError
 from ...readable_text import readable
 from ..driver.counters import EPOCH_PHASES, TaskCounts
 from ..driver.events import Event, StatusTaken
-from ..driver.status import ClientStatus, RunStatus, TaskStatus
+from ..driver.status import ClientStatus, KafkaLag, RunStatus, TaskStatus
 from ..tasks.measured import PHASES
 
 if TYPE_CHECKING:
@@ -126,6 +126,16 @@ TASK_LAG = _family(
     "Records committed to the topics of a running active task, and not consumed.",
     "consumer-fetch-manager-metrics: records-lag",
 )
+TASK_KAFKA_LAG = _family(
+    "headwater_task_kafka_lag_seconds",
+    _COPY,
+    "For how long the oldest unread record of a task that copies from Kafka has been there, as far as the run saw it.",
+)
+TASK_KAFKA_HELD = _family(
+    "headwater_task_kafka_held_records",
+    _COPY,
+    "Offsets that an open transaction of another application holds back from a task that copies from Kafka.",
+)
 TASK_REMAINING = _family(
     "headwater_task_restore_remaining_records",
     _COPY,
@@ -226,7 +236,7 @@ def samples(status: RunStatus) -> Iterator[Sample]:
     for client in status.clients:
         yield from _client_samples(status, client)
         for task in client.tasks:
-            yield from _copy_samples(status.application, client.name, task)
+            yield from _copy_samples(status.application, client.name, task, status.kafka_lag(task))
             if task.counts is not None:
                 yield from _task_samples((status.application, task.subtopology, str(task.partition)), task.counts)
 
@@ -246,12 +256,15 @@ def _client_samples(status: RunStatus, client: ClientStatus) -> Iterator[Sample]
             yield EPOCH_SECONDS, (*unit, phase), seconds
 
 
-def _copy_samples(application: str, client: str, task: TaskStatus) -> Iterator[Sample]:
-    """Samples of a task on one client."""
+def _copy_samples(application: str, client: str, task: TaskStatus, late: KafkaLag | None) -> Iterator[Sample]:
+    """Samples of a task on one client. `late`: see `RunStatus.kafka_lag`."""
     partition = str(task.partition)
     at = (application, task.subtopology, partition, client, task.role)
     yield TASK_STATE, (*at, task.state), 1
     yield TASK_LAG if task.processes else TASK_REMAINING, at, task.lag
+    if late is not None:
+        yield TASK_KAFKA_LAG, at, late.seconds
+        yield TASK_KAFKA_HELD, at, late.held
     for store in task.stores:
         of = (application, store.name, partition, client, task.role)
         yield STORE_POSITION, of, store.position

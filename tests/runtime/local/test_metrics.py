@@ -81,7 +81,8 @@ def test_every_metric_has_its_labels_and_the_numbers_of_the_run(application, log
     scraping, result = run_scraped(app, settings=app.settings(max_records=11, clients=2))
 
     shown = {name: {key for key, _ in labels} for series in scraping.seen for name, labels in series}
-    assert shown == {name: set(family.labels) for name, family in FAMILIES.items()}
+    here = {name: set(family.labels) for name, family in FAMILIES.items() if "_task_kafka_" not in name}
+    assert shown == here
 
     for title, expression, _ in expressions():
         for name, labels in metrics(expression).items():
