@@ -18,13 +18,16 @@ from ..errors import HeadwaterError
 from ..runtime.ir.topology import KafkaCluster, PluginRef, SchemaRegistry, Topic
 from ..runtime.kafka.report import ClusterReport
 from ..runtime.kafka.worker import client_of_kafka
+from ..runtime.log.commit.external_records import EXTERNAL_LANE
+from ..runtime.log.state import LogState
 from ..runtime.records.schema import key_columns, value_columns
 from ..runtime.serdes.serde import Decoded, Direction, PayloadSpec, Role, Serde
 from ..runtime.serdes.windows import serde_of
+from ..runtime.task_id import TaskKey
 from .target import Part
 
 if TYPE_CHECKING:
-    from ..runtime.kafka.inspection import Decode, InspectedTopic
+    from ..runtime.kafka.inspection import Copied, Decode, InspectedTopic
 
 
 class NoKafkaError(HeadwaterError):
@@ -87,6 +90,7 @@ class KafkaTopics(Part):
                         keyed=bool(topic.key),
                         oldest=self._oldest(declared) if written else None,
                         stops_at_bad=declared.on_error == "fail",
+                        copied=None if written else self._copied(model.application(application), name),
                         check_schemas=_writing(payloads) if written else lambda: None,
                     ),
                 )
@@ -103,6 +107,23 @@ class KafkaTopics(Part):
             role: _Payload(form, serde_of(form, catalog.serde), PayloadSpec(there, role, columns[role], registry))
             for role, form in forms.items()
         }
+
+    def _copied(self, application: str, topic: str) -> Copied | None:
+        """How far a topic of Kafka is copied; None without commits, and if these cannot be read now."""
+        from ..runtime.kafka.inspection import Copied
+
+        try:
+            state = LogState.load(self._target.log_to_read().commits(application))
+        except HeadwaterError:
+            return None
+        raw = state.topology.raw_source(topic)
+        if raw is None:
+            return None
+        used = state.topology.topics[raw]
+        tasks = ((number, TaskKey(application, topic, number)) for number in range(used.partitions))
+        committed = ((number, state.tasks.last_commit(task).positions.get(raw, {})) for number, task in tasks)
+        positions = {number: lanes[EXTERNAL_LANE] for number, lanes in committed if EXTERNAL_LANE in lanes}
+        return Copied(used.kafka_id or "", used.partitions, positions)
 
     def _oldest(self, topic: Topic) -> int | None:
         """The time of the first record of a topic of the log; None if it has none, or cannot be read now."""

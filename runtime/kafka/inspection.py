@@ -16,10 +16,19 @@ from ..records.record_json import to_json
 from ..serdes.serde import Decoded, Role, SerdeError
 from .admin import KafkaAdmin, TopicMetadata
 from .cluster import Connections
-from .errors import KafkaClusterError, KafkaDeniedError, KafkaSettingError, text_of
+from .errors import (
+    KafkaClusterError,
+    KafkaDeniedError,
+    KafkaOffsetBeyondEndError,
+    KafkaRecordsRemovedError,
+    KafkaSettingError,
+    KafkaTopicRecreatedError,
+    text_of,
+)
 from .producer import TRANSACTION_DEFAULTS
 from .reader import KafkaRange, KafkaReader
 from .report import ClusterReport, Finding, Right, Sample, TopicReport
+from .sources import PartitionEnds
 
 PATIENCE = 5.0
 """The seconds for which somebody who asks for a report waits for a broker."""
@@ -41,13 +50,22 @@ Decode = Callable[[Role, pa.BinaryArray], Decoded]
 
 
 @dataclass(frozen=True)
+class Copied:
+    """How far a topic is copied: `positions` by partition, in the topic with this `id`, which had `partitions`."""
+
+    id: str
+    partitions: int
+    positions: Mapping[int, int]
+
+
+@dataclass(frozen=True)
 class InspectedTopic:
     """A topic of the project in a cluster. `name`: in the project. `application`: the one that copies it.
 
     `tasks`: of `application`, for a written topic. `keyed`: whether it has a key. `oldest`: the time of the first
     record to write, ms, if it is known. `stops_at_bad`: whether a record that cannot be decoded stops the run.
     `decode`: None for a format that is only written. `check_schemas`: raises SerdeError if the schemas of a registry
-    cannot hold the columns to write.
+    cannot hold the columns to write. `copied`: of a topic that is read, None before the first commit of the copy.
     """
 
     name: str
@@ -60,6 +78,7 @@ class InspectedTopic:
     oldest: int | None = None
     stops_at_bad: bool = True
     check_schemas: Callable[[], None] = lambda: None
+    copied: Copied | None = None
 
 
 class KafkaInspection:
@@ -105,6 +124,7 @@ class KafkaInspection:
         except SerdeError as error:
             findings.append(_finding(error))
         findings += self._held(topic, [end.held for end in ends])
+        findings += _since(topic, topic.copied, metadata, ends, self._cluster.bootstrap_servers) if topic.copied else ()
         samples: tuple[Sample, ...] = ()
         if topic.decode is not None:
             try:
@@ -225,6 +245,36 @@ class KafkaInspection:
 
 def _finding(error: KafkaClusterError | SerdeError, *, stops: bool = True) -> Finding:
     return Finding(error.message, error.hint or "", stops)
+
+
+def _since(
+    topic: InspectedTopic, copied: Copied, now: TopicMetadata, ends: Sequence[PartitionEnds], servers: str
+) -> Iterator[Finding]:
+    """What has changed in Kafka since the last commit of the copy."""
+    move = f"headwater rewind kafka --topic {topic.name}"
+    if copied.id != now.id:
+        yield Finding(
+            KafkaTopicRecreatedError(servers, topic.topic, copied.id, now.id).message,
+            f"`{move} --to earliest` keeps what was copied, and continues with the new topic; `headwater run "
+            "--full-refresh --select 'kafka+'` restarts with it",
+        )
+        return
+    if now.partitions > copied.partitions:
+        more = f"{topic.topic} has {now.partitions} partitions, and had {copied.partitions} at the last commit"
+        yield Finding(more, "nothing: the new ones are read from their first records on", stops=False)
+    for partition, position in sorted(copied.positions.items()):
+        if partition >= len(ends):
+            continue
+        low, high = ends[partition].low, ends[partition].high
+        to = f"--partition {partition} --to earliest"
+        if position < low:
+            error: KafkaClusterError = KafkaRecordsRemovedError(servers, topic.topic, partition, position, high, low)
+        elif position > high:
+            error = KafkaOffsetBeyondEndError(servers, topic.topic, partition, position, high, high)
+            to = f"--partition {partition} --to latest"
+        else:
+            continue
+        yield Finding(error.message, f"read on from there: `{move} {to}`")
 
 
 def _right(resource: str, operation: AclOperation, allowed: Sequence[AclOperation]) -> Right:
