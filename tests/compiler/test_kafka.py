@@ -251,6 +251,38 @@ def test_windows_of_keys_that_are_read_must_be_whole(tmp_path: Path, key: str, c
     assert [each.code for each in there.compile(check=False).errors] == codes
 
 
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        ("{format: protobuf, message: shop.Order}", None),
+        ("{format: json_schema, subject: orders}", None),
+        ("{format: json, envelope: debezium}", None),
+        ("{format: avro, envelope: debezium}", None),
+        ("{format: protobuf, envelope: debezium}", "has no option 'envelope'"),
+        ("{format: json, envelope: maxwell}", "maxwell"),
+        ("{format: json_schema, subject_name_strategy: record}", "Write `subject`"),
+    ],
+)
+def test_options_of_formats_are_checked_without_a_registry(tmp_path: Path, value: str, found: str | None) -> None:
+    registry = "          registry: {url: https://registry:8081}\n"
+
+    errors = project(tmp_path, PROD + registry, orders=f"{{value: {value}}}").compile(check=False).errors
+
+    assert len(errors) == (found is not None)
+    assert all(found in f"{each.message} {each.hint}" for each in errors if found)
+
+
+def test_envelope_of_a_written_topic_and_a_missing_registry_are_found(tmp_path: Path) -> None:
+    orders, large = "{value: json_schema}", "{value: {format: json, envelope: debezium}}"
+
+    errors = project(tmp_path, PROD, orders=orders, large=large).compile(check=False).errors
+
+    assert [(each.code, each.message) for each in errors] == [
+        ("HW775", "`envelope: debezium` is for topics that are read."),
+        ("HW775", "The format json_schema needs a schema registry."),
+    ]
+
+
 # Settings.
 
 
