@@ -6,7 +6,6 @@ import atexit
 import os
 import threading
 import time
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -242,7 +241,7 @@ class _Stream:
         self.connections = Connections(cluster)
         self._consumer = self.connections.client(Consumer, {**_SETTINGS, "group.id": group}, _DEFAULTS)
         self._place: tuple[str, str, int] | None = None
-        self._waiting: deque[Message] = deque()
+        self._waiting: list[Message] = []
         self._errors: list[KafkaError] = []
         self._seen = 0
         """All records before this offset have come; those that were not given are waiting."""
@@ -270,11 +269,18 @@ class _Stream:
         """The next records before an offset; none if none came yet."""
         if not self._waiting and self._seen < end:
             self._receive(min(_PIECE, end - self._seen))
-        messages = []
-        while self._waiting and _offset(self._waiting[0]) < end:
-            messages.append(self._waiting.popleft())
+        messages = self._before(end)
         if messages:
             self._given = _offset(messages[-1]) + 1
+        return messages
+
+    def _before(self, end: int) -> list[Message]:
+        """Take those that are waiting with an offset before this one."""
+        if self._waiting and _offset(self._waiting[-1]) < end:
+            messages, self._waiting = self._waiting, []
+            return messages
+        count = next((n for n, message in enumerate(self._waiting) if _offset(message) >= end), 0)
+        messages, self._waiting = self._waiting[:count], self._waiting[count:]
         return messages
 
     def _receive(self, most: int) -> None:
@@ -284,6 +290,17 @@ class _Stream:
             if self._pass_holes():
                 return
             received = self._consumer.consume(1, _WAIT_SECONDS)
+        if any(message.error() is not None for message in received):
+            self._take_apart(received)
+        else:
+            self._waiting += received
+        if self._waiting:
+            self._seen = max(self._seen, _offset(self._waiting[-1]) + 1)
+        elif not received:
+            self._pass_holes()
+
+    def _take_apart(self, received: Sequence[Message]) -> None:
+        """Take messages of which some are errors."""
         for message in received:
             error = message.error()
             if error is None:
@@ -293,10 +310,6 @@ class _Stream:
                 self._seen = max(self._seen, _offset(message))
             else:
                 self._errors.append(error)
-        if self._waiting:
-            self._seen = max(self._seen, _offset(self._waiting[-1]) + 1)
-        elif not received:
-            self._pass_holes()
 
     def _pass_holes(self) -> bool:
         """Whether the client has passed offsets without records."""
