@@ -54,10 +54,11 @@ class Copying:
     registry: SchemaRegistry | None = None
     machine: str = "machine"
     recomputed: Recomputed = "refuse"
+    prefix: str = "t-"
 
     @property
     def settings(self) -> Settings:
-        cluster = KafkaCluster(self.broker.bootstrap, prefix="t-", registry=self.registry)
+        cluster = KafkaCluster(self.broker.bootstrap, prefix=self.prefix, registry=self.registry)
         log = PluginRef("embedded", {"path": str(self.root / "log")})
         return Settings(log, str(self.root / self.machine), kafka={"main": cluster})
 
