@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from confluent_kafka import Producer
+from confluent_kafka import Message, Producer
 
 from headwater import Project
 from headwater.runtime.cluster.local import LocalCluster
@@ -124,6 +124,32 @@ def test_ten_thousand_keys_of_each_format_are_in_the_partitions_of_java(
         )
         assert sum(map(len, theirs)) == 10_000, form
         assert ours == theirs, form
+
+
+def test_application_of_kafka_streams_is_replaced_in_the_midst_of_its_records(
+    kafka: KafkaBroker, java: Jvm, tmp_path: Path
+) -> None:
+    source, target, old = kafka.topic(PARTITIONS), kafka.topic(PARTITIONS), kafka.topic()
+    given = [(1000 + number, f"word-{number % 50}") for number in range(3000)]
+    produce_words(kafka, source, given)
+    done = java("forward", old, source, target, "500")
+    assert 500 <= done < 3000
+
+    declared = {"words": topic(source, "string"), "written": topic(target, "string")}
+    declared["words"]["kafka"]["start"] = {"group": old}
+    flows = {"copies": {"from": "words", "to": "written"}}
+    run(kafka, tmp_path, declared, {"copies": yaml.safe_dump({"topology": "copies", "flows": flows})})
+
+    for theirs, ours in zip(*(read_all(kafka, name, PARTITIONS) for name in (source, target)), strict=True):
+        assert in_order(ours) == in_order(theirs)
+
+
+def in_order(messages: list[Message]) -> dict[bytes, list[bytes]]:
+    """The values of each key, in the order of their records."""
+    values: dict[bytes, list[bytes]] = {}
+    for message in messages:
+        values.setdefault(message.key() or b"", []).append(message.value() or b"")
+    return values
 
 
 def times() -> Times:

@@ -3,9 +3,13 @@ import static org.apache.kafka.streams.kstream.WindowedSerdes.timeWindowedSerdeF
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.ObjectReader;
+import com.fasterxml.jackson.databind.ObjectWriter;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.BufferedReader;
+import java.io.IOException;
 import java.io.InputStreamReader;
+import java.io.UncheckedIOException;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
@@ -34,6 +38,7 @@ import org.apache.kafka.common.serialization.FloatSerializer;
 import org.apache.kafka.common.serialization.IntegerSerializer;
 import org.apache.kafka.common.serialization.LongDeserializer;
 import org.apache.kafka.common.serialization.LongSerializer;
+import org.apache.kafka.common.serialization.Serde;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.serialization.Serializer;
 import org.apache.kafka.common.serialization.ShortSerializer;
@@ -41,6 +46,7 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 import org.apache.kafka.common.serialization.UUIDSerializer;
 import org.apache.kafka.connect.json.JsonSerializer;
+import org.apache.kafka.streams.CloseOptions;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.StoreQueryParameters;
@@ -98,6 +104,16 @@ public class Interop {
                 return windowed(words[1], new SessionWindowedDeserializer<>(new StringDeserializer()));
             case "global":
                 return global(words[1], words[2]);
+            case "forward":
+                return forward(words[1], words[2], words[3], Long.parseLong(words[4]));
+            case "totals":
+                totals(words[1], words[2], words[3], words[4]);
+                awaitEnd(words[1], words[2]);
+                running.remove(words[1]).close();
+                return true;
+            case "start":
+                totals(words[1], words[2], words[3], words[4]);
+                return true;
             default:
                 throw new IllegalArgumentException(words[0]);
         }
@@ -114,19 +130,102 @@ public class Interop {
             .to(sessions, Produced.with(sessionWindowedSerdeFrom(String.class), Serdes.Long()));
         words.count().filter((word, times) -> times % 2 == 0).toStream()
             .to(table, Produced.with(Serdes.String(), Serdes.Long()));
-        start(application, builder);
+        start(application, builder, 50);
         awaitEnd(application, source);
         running.remove(application).close();
         return true;
     }
 
-    void start(String application, StreamsBuilder builder) {
+    /** Write the records of a topic to another one, and stop in the midst of them, once so many are committed. */
+    Object forward(String application, String source, String target, long enough) throws Exception {
+        StreamsBuilder builder = new StreamsBuilder();
+        builder.stream(source, Consumed.with(Serdes.String(), Serdes.Long()))
+            .peek((word, number) -> pause())
+            .to(target, Produced.with(Serdes.String(), Serdes.Long()));
+        start(application, builder, 50);
+        try (Admin admin = Admin.create(Map.of("bootstrap.servers", servers))) {
+            while (committed(admin, application) < enough) {
+                Thread.sleep(5);
+            }
+            // Else its members stay in the group until their session times out.
+            running.remove(application).close(
+                CloseOptions.groupMembershipOperation(CloseOptions.GroupMembershipOperation.LEAVE_GROUP));
+            return committed(admin, application);
+        }
+    }
+
+    static long committed(Admin admin, String application) throws Exception {
+        return admin.listConsumerGroupOffsets(application).partitionsToOffsetAndMetadata().get().values().stream()
+            .mapToLong(position -> position.offset()).sum();
+    }
+
+    static void pause() {
+        try {
+            Thread.sleep(1);
+        } catch (InterruptedException error) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    /** What a reading is in JSON. */
+    public static class Reading {
+        public long n;
+        public double degrees;
+        public String note;
+    }
+
+    /** How many readings a sensor has, and the sum of their numbers. */
+    public static class Totals {
+        public long readings;
+        public long total;
+    }
+
+    /** Count and sum JSON values by key. */
+    void totals(String application, String source, String target, String commitMs) {
+        StreamsBuilder builder = new StreamsBuilder();
+        builder.stream(source, Consumed.with(Serdes.String(), json(Reading.class))).groupByKey()
+            .aggregate(
+                Totals::new,
+                (key, reading, totals) -> {
+                    totals.readings++;
+                    totals.total += reading.n;
+                    return totals;
+                },
+                Materialized.with(Serdes.String(), json(Totals.class)))
+            .toStream().to(target, Produced.with(Serdes.String(), json(Totals.class)));
+        start(application, builder, Integer.parseInt(commitMs));
+    }
+
+    static <T> Serde<T> json(Class<T> type) {
+        ObjectReader reader = JSON.readerFor(type);
+        ObjectWriter writer = JSON.writerFor(type);
+        return Serdes.serdeFrom(
+            (topic, value) -> {
+                try {
+                    return value == null ? null : writer.writeValueAsBytes(value);
+                } catch (IOException error) {
+                    throw new UncheckedIOException(error);
+                }
+            },
+            (topic, bytes) -> {
+                try {
+                    return bytes == null ? null : reader.readValue(bytes);
+                } catch (IOException error) {
+                    throw new UncheckedIOException(error);
+                }
+            });
+    }
+
+    void start(String application, StreamsBuilder builder, int commitMs) {
         Properties settings = new Properties();
         settings.put(StreamsConfig.APPLICATION_ID_CONFIG, application);
         settings.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, servers);
         settings.put(StreamsConfig.STATE_DIR_CONFIG, folder);
         settings.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.EXACTLY_ONCE_V2);
-        settings.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, 50);
+        settings.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, commitMs);
+        settings.put(StreamsConfig.NUM_STREAM_THREADS_CONFIG, 2);
+        // Room for all keys of a benchmark: without it, keys that have changed are written before the commit.
+        settings.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 64 << 20);
         settings.put("auto.offset.reset", "earliest");
         KafkaStreams streams = new KafkaStreams(builder.build(), settings);
         running.put(application, streams);
@@ -226,7 +325,7 @@ public class Interop {
     Object global(String application, String topic) throws Exception {
         StreamsBuilder builder = new StreamsBuilder();
         builder.globalTable(topic, Consumed.with(Serdes.String(), Serdes.Long()), Materialized.as("rows"));
-        start(application, builder);
+        start(application, builder, 50);
         KafkaStreams streams = running.get(application);
         while (streams.state() != KafkaStreams.State.RUNNING) {
             Thread.sleep(20);
