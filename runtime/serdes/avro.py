@@ -139,9 +139,24 @@ def _read(
     """The columns of payloads with one schema, and errors by row of all payloads."""
     cursor = Cursor(data, parts.starts[rows], parts.lengths[rows])
     everything = np.arange(len(rows))
-    columns = reader.read_columns(cursor, everything)
+    try:
+        columns = reader.read_columns(cursor, everything)
+    except RecursionError:  # of a record that contains itself too often: found by halves
+        return _read_halves(reader, data, parts, rows)
     cursor.end(everything)
     return columns, {int(rows[row]): error for row, error in cursor.errors.items()}
+
+
+def _read_halves(
+    reader: RecordReader, data: npt.NDArray[np.uint8], parts: Framed, rows: Int64s
+) -> tuple[list[pa.Array], dict[int, str]]:
+    if len(rows) == 1:
+        row = int(rows[0])
+        nothing = Framed(parts.numbers, data, parts.starts, np.zeros_like(parts.lengths), {})
+        return _read(reader, data, nothing, rows)[0], {row: "its records contain themselves too often"}
+    first, errors = _read(reader, data, parts, rows[: len(rows) // 2])
+    last, more = _read(reader, data, parts, rows[len(rows) // 2 :])
+    return [pa.concat_arrays(both) for both in zip(first, last, strict=True)], errors | more
 
 
 # Readers and writers are made once for each schema in a process.

@@ -121,8 +121,8 @@ class UnionReader:
         numbers = cursor.longs(rows, self.place)
         unknown = np.flatnonzero((numbers < 0) | (numbers >= len(self.branches)))
         _report(cursor, rows, unknown, f"{self.place} is no branch of its union")
-        if len(unknown):
-            numbers[unknown] = -1
+        if cursor.errors:  # of no branch: that could be the record around it, again and again
+            numbers[cursor.failed[rows]] = -1
         parts: list[pa.Array] = []
         # In the result: the number of the value among those of all branches.
         at, count = np.zeros(len(rows), np.int64), 0

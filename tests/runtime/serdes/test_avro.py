@@ -102,6 +102,17 @@ def test_imported_type_is_known(registry: Registry, spec: PayloadSpec) -> None:
     assert (read.columns.to_pylist(), read.errors) == ([{"id": 1, "carrier": "UA"}], {})
 
 
+def test_record_that_contains_itself_too_often_is_an_error_of_its_row(registry: Registry, spec: PayloadSpec) -> None:
+    node = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}
+    number = put(registry, spec, record(node=node, id="long"))
+    deep, flat = payload(number, b"\x02" * 9_999 + b"\0\2"), payload(number, b"\x02\0\2")
+
+    read = avro_serde().deserializer(spec).read(pa.array([flat, deep, flat]))
+
+    assert read.columns.column("id").to_pylist() == [1, None, 1]
+    assert read.errors == {1: "its records contain themselves too often"}
+
+
 # Writing.
 
 

@@ -186,6 +186,12 @@ def test_undeclared_fields_are_passed_over_also_if_they_contain_themselves():
     assert read(schema, payloads, {"a": pa.int32()}) == ([{"a": 5}], {})
 
 
+@pytest.mark.parametrize("payload", [b"", b"\0", b"\0\0", b"\4"])
+def test_record_that_contains_itself_first_and_ends_too_early_is_an_error(payload):
+    node = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["Node", "null"]}]}
+    assert set(read(record(node=node, a="int"), [payload], {"a": pa.int32()})[1]) == {0}
+
+
 def test_items_in_several_blocks_are_one_list():
     # A block of two with its size in bytes, a block of one, the end; then the next field.
     payload = bytes([3, 4, 2, 4, 2, 6, 0, 8])
