@@ -74,10 +74,10 @@ def _records(piece: pa.RecordBatch, names: Sequence[str] | None) -> pa.RecordBat
 def _headers(column: pa.ListArray) -> pa.StringArray:
     if column.null_count == len(column):
         return pa.nulls(len(column), pa.string())
-    return pa.array(
-        [
-            None if headers is None else headers_text([(header["name"], header["value"]) for header in headers])
-            for headers in column.to_pylist()
-        ],
-        pa.string(),
-    )
+    # Column by column: rows of structs as Python values take three times as long.
+    flat = column.flatten()
+    pairs = list(zip(flat.field("name").to_pylist(), flat.field("value").to_pylist(), strict=True))
+    counts = to_numpy(column.value_lengths().fill_null(0))
+    ends = np.cumsum(counts)
+    texts = (headers_text(pairs[end - count : end]) for end, count in zip(ends.tolist(), counts.tolist(), strict=True))
+    return pa.array(texts, pa.string())

@@ -14,6 +14,9 @@ from collections.abc import Mapping, Sequence
 from types import NoneType
 from typing import Any
 
+_encoded = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+"""One encoder for all records: `json.dumps` makes one for each."""
+
 Headers = Sequence[tuple[str, bytes | None]]
 """Headers as Kafka has them: pairs of a name and a value, in their order."""
 
@@ -25,7 +28,7 @@ def headers_text(headers: Headers) -> str | None:
     pairs = [(name, _plain(value)) for name, value in headers]
     by_name = dict(pairs)
     simple = len(by_name) == len(pairs) and all(isinstance(value, str) for value in by_name.values())
-    return json.dumps(by_name if simple else pairs, ensure_ascii=False, separators=(",", ":"))
+    return _encoded(by_name if simple else pairs)
 
 
 def kafka_headers(text: str | None) -> Headers:
@@ -72,7 +75,7 @@ def checked_headers(given: Any) -> str | None:
             if isinstance(value, dict):
                 (encoded,) = (value[key] for key in value if key == "base64")
                 base64.b64decode(encoded, validate=True)
-        text = json.dumps(given, ensure_ascii=False, separators=(",", ":"))
+        text = _encoded(given)
         text.encode()
     except (ValueError, TypeError) as error:
         raise ValueError("neither an object of texts nor an array of pairs") from error
