@@ -133,7 +133,7 @@ class Removals(Part):
             keep_state=keep_state,
             kafka=lambda: offsets_of(with_pems(settings, self._files.root).kafka),
         )
-        if planned.again and name == TO_KAFKA and settings.kafka:
+        if planned.again and name == TO_KAFKA and settings.kafka and planned.kafka_id is None:
             raise ProducedError(topic, planned.again)
         return planned
 

@@ -15,6 +15,7 @@ from ..changes.model import Change, IncompatibleStateError, Verdict
 from ..changes.moves import RESET, with_real_ways
 from ..chosen_plugins import ChosenPlugins, log_of, origin_of
 from ..ir.topology import Settings, Topology
+from ..kafka.worker import offsets_of
 from ..log.commit.descriptions import TopologyDescription
 from ..log.errors import FullyRefreshedError
 from ..log.placed_log import PlacedLog
@@ -23,6 +24,7 @@ from ..placing.assigned import Assigned
 from ..progress.committed import Committed
 from ..progress.committer import Committer, ConsumedRecordsMissingError, FencedError
 from ..progress.kafka_ends import with_partitions
+from ..progress.kafka_targets import check_targets, with_target_ids
 from ..progress.planner import Planner, beginnings
 from ..progress.positions import GlobalTask, check_raw_positions
 from ..state.directory import check_same_log_for, log_location, take_over_rebuild
@@ -238,6 +240,9 @@ class ApplicationRun:
             return "not_started"
         if until_caught_up and not self._run_context.lasting:
             check_not_paused(self._topology, start.log)
+        if self._topology.is_mirror and self._settings.kafka:
+            self._topology = with_target_ids(self._topology, start.own, offsets_of(self._settings.kafka))
+            check_targets(self._topology, start.own)
         committed = Committed(start.log, self._topology, start.own, kafka=self._run_context.kafka)
         state_dir = self._cluster.state_dir(self._settings)
         if state_dir is not None:  # the run that has rebuilt them may have ended before it moved them

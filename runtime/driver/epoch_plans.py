@@ -86,6 +86,7 @@ def epoch_plan(
             for topic in unit.part.sources
             if topic.name in unit.part.produced
         },
+        targets={topic: text.rpartition(":")[2] for topic, text in app.topology.targets.items()},
     )
 
 

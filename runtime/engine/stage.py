@@ -388,6 +388,7 @@ class Stage:
             task.stream_time,
             commit.positions,
             worker.plan.results,
+            worker.plan.targets,
             task.begins,
             task.whole and task.is_taken_by(commit.positions),
         )

@@ -29,10 +29,7 @@ OnError = Literal["fail", "skip", "dead_letter"]
 
 
 Recomputed = Literal["refuse", "append", "changes"]
-"""What becomes of records in Kafka when the result that they are from is rebuilt: with `refuse` it is not rebuilt;
-`append` writes all records of the new one behind them; `changes` compares the last values of both by key, and writes
-what differs.
-"""
+"""What becomes of records in Kafka if their result is to be rebuilt: it stays; all new ones, or differences, follow."""
 
 
 @dataclass(frozen=True)
@@ -390,6 +387,12 @@ class Topology:
     def is_mirror(self) -> bool:
         """Whether it writes topics of the log to Kafka. Then it has no result of its own in the log."""
         return any(part.produced for part in self.subtopologies)
+
+    @property
+    def targets(self) -> dict[str, str]:
+        """Source -> the raw name and the id of the topic in Kafka to which it is written, where the id is known."""
+        found = ((topic, to.kafka) for part in self.subtopologies for topic, to in part.produced.items())
+        return {topic: f"{_RAW}:{kafka.cluster}:{kafka.name}:{kafka.id}" for topic, kafka in found if kafka.id}
 
     @property
     def global_tables(self) -> tuple[GlobalTable, ...]:

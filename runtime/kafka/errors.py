@@ -114,7 +114,7 @@ class KafkaTopicRecreatedError(KafkaClusterError):
             servers,
             f"topic {topic} was deleted and created again (its id was {was}, and is {is_}): its offsets count other "
             "records than those that were read",
-            "restart its readers with --full-refresh, or give the new topic another name",
+            "run again: what reads or writes it says how to go on; or give the new topic another name",
         )
         self.topic = topic
         self.was = was

@@ -12,7 +12,7 @@ from ..ir.topology import KafkaCluster
 from ..records.headers import kafka_headers
 from .admin import Position, TopicMetadata, open_admin
 from .cluster import PATIENCE, once_a_process
-from .errors import KafkaProducerFencedError
+from .errors import KafkaProducerFencedError, KafkaTopicRecreatedError
 from .limits import Limits
 from .mirror_position import MirrorPosition
 from .outgoing import OtherMirrorError, Outgoing, Positions, Standing, TransactionLostError
@@ -27,7 +27,7 @@ class KafkaMirror:
     """Writes the records of one task to a topic in Kafka. Not thread-safe.
 
     `name`: the transactional id, and the consumer group with the position, without the cluster's prefix. `log`: the id
-    of the log.
+    of the log. `topic_id`: of the topic at the start of the application; empty if unknown.
 
     A position belongs to a result: the incarnation of the application that writes the topic in the log. So it stays if
     `kafka-out` itself begins again, and a rebuilt result is noticed.
@@ -36,11 +36,12 @@ class KafkaMirror:
     log counts: it lacks at most the last transaction before a crash.
     """
 
-    def __init__(self, cluster: KafkaCluster, topic: str, name: str, log: str) -> None:
+    def __init__(self, cluster: KafkaCluster, topic: str, name: str, log: str, topic_id: str = "") -> None:
         self._cluster = cluster
         self._topic = topic
         self._name = name
         self._log = log
+        self._topic_id = topic_id
         self._admin = open_admin(cluster, PATIENCE)
         self._looked = float("-inf")
         self._there: TopicMetadata | None = None
@@ -109,6 +110,8 @@ class KafkaMirror:
     def _topic_now(self) -> TopicMetadata:
         if self._there is None or time.monotonic() >= self._looked + _METADATA_SECONDS:
             topic = self._admin.topic(self._topic)
+            if self._topic_id and topic.id != self._topic_id:
+                raise KafkaTopicRecreatedError(self._cluster.bootstrap_servers, self._topic, self._topic_id, topic.id)
             # The offset that goes with the position is only shown by tools, as lag: it is the end, not long ago.
             self._end = self._admin.ends([topic])[self._topic][0].high
             self._limits = Limits.of(self._admin.topic_settings(self._topic), self._cluster.client)
@@ -132,6 +135,6 @@ def _batch(records: Outgoing) -> pa.RecordBatch:
 
 
 @once_a_process
-def open_mirror(cluster: KafkaCluster, topic: str, name: str, log: str) -> KafkaMirror:
+def open_mirror(cluster: KafkaCluster, topic: str, name: str, log: str, topic_id: str) -> KafkaMirror:
     """The mirror of this process with this name. So there are as many as the process has ever had tasks."""
-    return KafkaMirror(cluster, topic, name, log)
+    return KafkaMirror(cluster, topic, name, log, topic_id)

@@ -96,9 +96,8 @@ class KafkaOfWorker:
         """The mirror of a task in this process. It stays open for the next epochs."""
         with client_of_kafka():
             from .mirror import open_mirror
-        return open_mirror(
-            self.clusters[topic.cluster], topic.name, f"{self.application}-{task}", self.log().identity()
-        )
+        name = f"{self.application}-{task}"
+        return open_mirror(self.clusters[topic.cluster], topic.name, name, self.log().identity(), topic.id)
 
     def result(self, writer: str) -> str:
         """The incarnation of an application that the log has now. Raises LogError."""

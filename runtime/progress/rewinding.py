@@ -13,7 +13,7 @@ import numpy as np
 from ...errors import HeadwaterError
 from ...suggestions import guess
 from ..ir.topology import raw_name, raw_topic
-from ..kafka.sources import Clusters
+from ..kafka.sources import Clusters, token_of, topic_of
 from ..log.commit.descriptions import TopologyDescription
 from ..log.commit.external_records import EXTERNAL_LANE
 from ..log.commit.records import RewindRecord
@@ -301,12 +301,28 @@ def plan_rewind(
         writer = LogState.load(log.commits(called(log, writer_name)[-1] if writer_name else fed_by))
         moves = tuple(_move(log, state, writer, part, topic, partition, whence) for partition in chosen)
         planned = Rewind(application, part, topic, state.number, moves)
+        if (token := _replaced_target(state, topic, kafka)) is not None:
+            if len(moves) < count:
+                why, hint = "its topic in Kafka was created again, so all positions count nothing", "omit --partition"
+                raise NotReadError(application, f"some partitions of {topic}", why, hint)
+            planned = replace(planned, kafka_id=token, repairs=True)
     planned = replace(planned, stores=tuple(stores), readers=tuple(readers))
     if planned.again and stores and not keep_state:
         starts = state.topology.subtopologies[part].starts
         start = next((start.start for start in starts if start.topic == topic), "")
         raise RewoundStateError(application, planned.again, stores, planned.more - planned.again, start)
     return planned
+
+
+def _replaced_target(state: LogState, topic: str, kafka: Callable[[], Clusters]) -> str | None:
+    """The token of the topic in Kafka to which a topic is written, if that was created again since the last start."""
+    token = state.topology.targets.get(topic)
+    was = None if token is None else topic_of(token)
+    clusters = {} if was is None else kafka()
+    if was is None or was.cluster not in clusters:
+        return None
+    now = replace(was, id=clusters[was.cluster].offsets([was.name])[was.name].id)
+    return None if now == was else token_of(now)
 
 
 def rewind(log: Log, state_dir: Path | None, planned: Rewind) -> None:

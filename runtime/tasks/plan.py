@@ -195,7 +195,8 @@ class EpochPlan:
     everything is computed and nothing is written; then several threads may share one task, and rows have the numbers of
     their records instead of `_order`, so that a failed row identifies its record. `place`: of the application in the
     log, if it is not its name. `traced`: whether workers record timed spans. `kafka`: the clusters of the target.
-    `results`: source that is written to Kafka -> the incarnation of the application whose result it is.
+    `results`: source that is written to Kafka -> the incarnation of the application whose result it is. `targets`: the
+    same -> the id of the topic there, if it is known.
     """
 
     application: str
@@ -217,8 +218,9 @@ class EpochPlan:
     traced: bool = False
     kafka: Mapping[str, KafkaCluster] = field(default_factory=dict)
     results: Mapping[str, str] = field(default_factory=dict)
+    targets: Mapping[str, str] = field(default_factory=dict)
 
-    seldom: ClassVar = ("kafka", "results")
+    seldom: ClassVar = ("kafka", "results", "targets")
 
     @property
     def places(self) -> dict[str, str]:

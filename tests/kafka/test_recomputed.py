@@ -6,19 +6,21 @@ import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from headwater.runtime.changes.moves import IN_KAFKA
 from headwater.runtime.changes.planning import Planned, plan_on
 from headwater.runtime.ir.topology import Recomputed, Topic
-from headwater.runtime.kafka.worker import positions_to_forget
+from headwater.runtime.kafka.worker import offsets_of, positions_to_forget
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.placed_log import PlacedLog
 from headwater.runtime.progress.resets import refresh_fully
+from headwater.runtime.progress.rewinding import Whence, plan_rewind, rewind
 from headwater.tests.kafka.broker import KafkaBroker
 from headwater.tests.kafka.copying import PARTITIONS, Copying, produced, read_all
+from headwater.tests.runtime.kafka.topics import recreate
 
 pytestmark = pytest.mark.kafka
 
@@ -171,3 +173,24 @@ def test_full_refresh_of_what_writes_to_kafka_writes_all_again(copying: Copying)
     forget()
     copying.run()
     assert len(written(copying)) == 100
+
+
+@pytest.mark.parametrize(("whence", "numbers"), [("earliest", range(52)), ("latest", range(51, 52))])
+def test_target_that_was_created_again_gets_no_record_until_somebody_decides(
+    copying: Copying, kafka: KafkaBroker, whence: Literal["earliest", "latest"], numbers: range
+) -> None:
+    recreate(kafka, copying.target, 3)
+    produced(kafka, copying.source, [("k1", {"n": 50, "m": 0})])
+    copy, out = copying.run()
+    assert (copy.status, out.status) == ("caught_up", "failed")
+    assert f"{copying.target} in Kafka was deleted and created again" in str(out.error)
+    assert "headwater rewind kafka-out --topic words --to earliest" in str(out.raised and out.raised.hint)
+    assert written(copying) == []
+    clusters = offsets_of(copying.settings.kafka)
+    log = PlacedLog(EmbeddedLog(copying.root / "log"))
+    plan = plan_rewind(log, "p-kafka-out", "words", Whence(whence), fed_by="p-seed", kafka=lambda: clusters)
+    assert (plan.is_needed, plan.skipped) == (True, 1 if whence == "latest" else 0)
+    rewind(log, copying.root / "machine", plan)
+    produced(kafka, copying.source, [("k1", {"n": 51, "m": 0})])
+    assert [result.error for result in copying.run()] == [None, None]
+    assert sorted(value["n"] for _, value in written(copying)) == [*numbers]

@@ -157,7 +157,8 @@ def produce(step: Produce, edges: Edges, epoch: TaskEpoch) -> None:
     errors: dict[int, str] = {}
     keys = _encoded(step, epoch, Role.KEY, rows, errors)
     values = _encoded(step, epoch, Role.VALUE, rows, errors)
-    mirror = _access(epoch).mirror(step.kafka, epoch.task)
+    kafka = replace(step.kafka, id=epoch.targets.get(step.topic.name, ""))
+    mirror = _access(epoch).mirror(kafka, epoch.task)
     partitions = keys.partitions(mirror.partitions)
     by_key = np.where(partitions < 0, epoch.partition % mirror.partitions, partitions)
     headers = rows.headers if step.kafka.headers else None

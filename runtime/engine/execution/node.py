@@ -100,8 +100,8 @@ class TaskEpoch:
 
     `kafka`: for operators on topics in Kafka. `timed`: the task's stream time after the epoch, ms, if an operator has
     determined the times of its records; `stream_time`: before the epoch. `positions`: where reading continues after the
-    epoch: topic -> lane -> position. `results`: see `EpochPlan`. `begins`: whether it is the task's first one. `whole`:
-    whether it has taken all records that there are.
+    epoch: topic -> lane -> position. `results`, `targets`: see `EpochPlan`. `begins`: whether it is
+    the task's first one. `whole`: whether it has taken all records that there are.
 
     `trial`: the epoch only searches for records that fail; `_order` of a row is then the number of its record.
     `more`: edge -> further rows, in path order, piece by piece. Used where all rows of an edge may not fit into memory;
@@ -123,6 +123,7 @@ class TaskEpoch:
     stream_time: int = -1
     positions: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     results: Mapping[str, str] = field(default_factory=dict)
+    targets: Mapping[str, str] = field(default_factory=dict)
     begins: bool = False
     whole: bool = False
     timed: int | None = None

@@ -8,7 +8,17 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Self
 
 from ...environment import duration_text, parse_duration
-from ...ir.topology import Agg, Assignment, PluginRef, StepText, Store, StoreFiller, Subtopology, Topic, Topology
+from ...ir.topology import (
+    Agg,
+    Assignment,
+    PluginRef,
+    StepText,
+    Store,
+    StoreFiller,
+    Subtopology,
+    Topic,
+    Topology,
+)
 from ...ir.windows import AnyWindow, JoinWindow, SessionWindow, SlidingWindow, Window
 from ...records.schema import ColumnChanges, readable
 from ...records.types import columns_ddl, parse_columns
@@ -385,7 +395,7 @@ class TopologyDescription:
 
     Other applications find the writers of their sources here, and the next start compares it with its own topology.
     `incarnation`: changes with a full refresh. Stores and commits of earlier ones are not valid. Empty in older logs.
-    `settings`: see `settings_of`, empty in older logs.
+    `settings`: see `settings_of`, empty in older logs. `targets`: see `Topology`.
     """
 
     name: str = ""
@@ -396,8 +406,9 @@ class TopologyDescription:
     stores: Mapping[str, StoreDescription] = field(default_factory=dict)
     incarnation: str = ""
     settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    targets: Mapping[str, str] = field(default_factory=dict)
 
-    seldom: ClassVar[tuple[str, ...]] = ("settings",)
+    seldom: ClassVar[tuple[str, ...]] = ("settings", "targets")
 
     @property
     def flows(self) -> dict[str, list[StepText]]:
@@ -436,7 +447,12 @@ class TopologyDescription:
         )
 
     def with_kafka_id(self, topic: str, kafka_id: str) -> Self:
-        """This description, with the present id of a raw topic. Nothing was read of one with another id."""
+        """This description, with the present id of a raw topic. Nothing was read of one with another id.
+
+        For a topic that is written to Kafka: with the token of the present topic there.
+        """
+        if topic in self.targets:
+            return replace(self, targets={**self.targets, topic: kafka_id})
         used = self.topics[topic]
         now = used if used.kafka_id == kafka_id else replace(used, kafka_id=kafka_id, first=())
         return replace(self, topics={**self.topics, topic: now})
@@ -476,6 +492,7 @@ class TopologyDescription:
             {store.name: StoreDescription.from_store(store) for part in parts for store in part.stores},
             incarnation,
             settings_of(topology),
+            topology.targets,
         )
 
 

@@ -100,7 +100,9 @@ def encode_commit(record: CommitRecord) -> bytes:
 def _format_of(record: CommitRecord) -> int:
     """The oldest format for the content of a record."""
     match record:
-        case GenerationRecord() if has_kafka(record.topology.topics) or record.ends is not None:
+        case GenerationRecord() if (
+            has_kafka(record.topology.topics) or record.topology.targets or record.ends is not None
+        ):
             return WITH_KAFKA
         case EpochRecord() if record.ends is not None:
             return WITH_KAFKA

@@ -102,7 +102,7 @@ from pathlib import Path
 from headwater.runtime.ir.topology import KafkaCluster
 from headwater.runtime.kafka.mirror import open_mirror
 cluster, target = KafkaCluster(sys.argv[1], {}, "test-"), sys.argv[2]
-mirrors = [open_mirror(cluster, target, f"{target}-{task}", "one") for task in range(4)]
+mirrors = [open_mirror(cluster, target, f"{target}-{task}", "one", "") for task in range(4)]
 assert not any(mirror.standing("r").positions for mirror in mirrors)
 print([path.read_text() for path in Path("/proc/self/task").glob("*/comm")].count("rdk:main\\n"))
 """

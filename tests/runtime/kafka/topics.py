@@ -95,11 +95,11 @@ def values(reader: KafkaReader, wanted: KafkaRange) -> list[tuple[int, bytes | N
     return list(zip(*(table[name].to_pylist() for name in ("offset", "value")), strict=True)) if len(table) else []
 
 
-def recreate(kafka: KafkaBroker, name: str) -> None:
+def recreate(kafka: KafkaBroker, name: str, partitions: int = 1) -> None:
     """Delete a topic and create it again."""
     kafka.admin.delete_topics([name])[name].result()
     wait_until(lambda: name not in kafka.admin.list_topics().topics)
-    kafka.topic(name=name)
+    kafka.topic(partitions, name)
 
 
 @contextmanager
