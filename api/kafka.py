@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from ..compiler.checks.plugins import PluginCatalog
-from ..compiler.entries import TopicModel
+from ..compiler.entries import TopicModel, dead_letter_name
 from ..compiler.model.project import FROM_KAFKA, TO_KAFKA
 from ..compiler.target_settings import with_pems
 from ..compiler.topology.kafka import kafka_topic
 from ..errors import HeadwaterError
+from ..runtime.ingest.retry import Copy, NoLettersError, RetryResult, retry_copied
 from ..runtime.ir.topology import KafkaCluster, PluginRef, SchemaRegistry, Topic
 from ..runtime.kafka.report import ClusterReport
 from ..runtime.kafka.worker import client_of_kafka
 from ..runtime.log.commit.external_records import EXTERNAL_LANE
 from ..runtime.log.state import LogState
+from ..runtime.progress.resets import locked
+from ..runtime.query.topics import TopicReader
 from ..runtime.records.schema import key_columns, value_columns
 from ..runtime.serdes.serde import Decoded, Direction, PayloadSpec, Role, Serde
 from ..runtime.serdes.windows import serde_of
@@ -63,6 +66,29 @@ class KafkaTopics(Part):
             KafkaInspection(name, cluster).report([topic for place, topic in wanted if place == name], records)
             for name, cluster in clusters.items()
         )
+
+    def copy_of_letters(self, letters: str) -> TopicModel | None:
+        """The topic whose copy from Kafka writes these dead letters; None for other topics."""
+        self._files.require_valid()
+        read = self._files.checked.model.read_from_kafka
+        return next((topic for topic in read if dead_letter_name(FROM_KAFKA, topic.name.text) == letters), None)
+
+    def retry(self, letters: str, copied: TopicModel, records: Sequence[Mapping[str, Any]] | None) -> RetryResult:
+        """See `Project.retry`. `copied`: of `copy_of_letters`."""
+        checked, log = self._files.checked, self._target.log()
+        held, declared = checked.topics.get(letters), checked.topics[copied.name.text]
+        if held is None:
+            raise NoLettersError(letters)
+        application = checked.model.application(FROM_KAFKA)
+        dead_letters = list(TopicReader(log, application, held).read())
+        if not dead_letters:
+            return RetryResult(None, 0, 0, 0)
+        there = kafka_topic(checked.model, copied)
+        payloads = self._payloads(copied, declared, there.name, self.clusters()[there.cluster].registry)
+        decode = _decoding(payloads, written=False)
+        assert decode is not None
+        with locked(self._target.state_dir(), [application]):
+            return retry_copied(log, held, dead_letters, Copy(declared, decode), records)
 
     def _topics(self, clusters: Mapping[str, KafkaCluster]) -> Iterator[tuple[str, InspectedTopic]]:
         """The selected topics, with the names of their clusters."""
@@ -127,8 +153,6 @@ class KafkaTopics(Part):
 
     def _oldest(self, topic: Topic) -> int | None:
         """The time of the first record of a topic of the log; None if it has none, or cannot be read now."""
-        from ..runtime.query.topics import TopicReader
-
         try:
             log = self._target.log_to_read()
             first = next(iter(TopicReader(log, topic.writer or self._files.seeds, topic).read(1)), None)

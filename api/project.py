@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from ..compiler.outcomes import Compiled, Parsed
 from ..compiler.resources import Resource
-from .arguments import check_engine, check_methods, check_names
+from .arguments import check_engine, check_methods, check_name, check_names
 from .files import CheckedFiles, Options, Selection
 
 if TYPE_CHECKING:
@@ -281,9 +281,12 @@ class Project:
         """Redrive: put the records of a dead-letter topic back into the topic from which they came, once each.
 
         `records`: only these letters, as returned by `read` (`asdict`), with corrected keys, values or times. Raises
-        UnknownNameError, NoLettersError, LetterError, SeedError for records that the topic cannot hold.
+        UnknownNameError, NoLettersError, LetterError, SeedError for records that the topic cannot hold, LockError while
+        the copy runs here of which the letters are.
         """
-        return self._topics.retry(topic, records)
+        check_name("topic", topic)
+        copied = self._kafka.copy_of_letters(topic)
+        return self._topics.retry(topic, records) if copied is None else self._kafka.retry(topic, copied, records)
 
     def run(
         self,

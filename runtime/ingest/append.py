@@ -115,6 +115,18 @@ def write_external(
     return log.write(application, topic.name, f"s-{uuid.uuid4().hex}", table, partitions, EXTERNAL_LANE)
 
 
+def write_lane(
+    log: Log, application: str, topic: Topic, incoming: Incoming, lane: int, stream_time: int
+) -> tuple[Listed, ...]:
+    """Write records without a commit into a lane of the application that writes the topic. Their order is the stream
+    time of the lane's task, which its next records have, too.
+    """
+    ((table, partitions),) = with_partitions(topic, [incoming])
+    order = pa.array(np.full(table.num_rows, max(0, stream_time)))
+    table = table.set_column(table.schema.get_field_index("_order"), table.schema.field("_order"), order)
+    return log.write(application, topic.name, f"r-{uuid.uuid4().hex}", table, partitions, lane)
+
+
 def with_partitions(topic: Topic, incoming: Iterable[Incoming]) -> Iterator[tuple[pa.Table, Int64s]]:
     """Records in pieces to write, with the partition of each record."""
     row = 0

@@ -6,25 +6,30 @@ back, and wherever one is killed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from base64 import b64decode
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
+
+import pyarrow as pa
 
 from ...errors import HeadwaterError
 from ...suggestions import closest
 from ..ir.topology import DEAD_LETTER_COLUMNS, Topic
 from ..log.commit.descriptions import ExternalTopic
 from ..log.commit.external_records import AppendRecord, RecordId, Redriven
-from ..log.commit.records import DEAD_LETTERS
+from ..log.commit.records import DEAD_LETTERS, GenerationRecord
 from ..log.errors import SeedError
-from ..log.log import Log
+from ..log.log import Listed, Log
 from ..log.state import LogState
-from ..records.arrays import BadValueError
-from ..records.record_json import Record
+from ..records.arrays import BadValueError, to_numpy
+from ..records.record_json import Record, key_to_json, to_json
 from ..records.values import parse_json
+from ..serdes.serde import Decoded, Role
+from ..task_id import TaskKey
 from ..timed_parts import wall_ms
-from .append import RetriedMeanwhileError, commit_append, write_incoming
+from .append import RetriedMeanwhileError, commit_append, write_incoming, write_lane
 from .record_form import parse_records
 
 _NONE = "nothing in the project has `on_error: dead_letter`, which creates one"
@@ -54,6 +59,17 @@ class LetterError(HeadwaterError):
             f"{place}: {cause}",
             "nothing was put back; --file takes letters as `headwater read --format json` prints them, with corrected "
             "`key`, `value` and `timestamp`",
+        )
+
+
+class CopyChangedError(HeadwaterError):
+    """The columns of `topic` are declared otherwise than those that its copy from Kafka has written."""
+
+    def __init__(self, topic: str, application: str) -> None:
+        topology = application.partition("-")[2]
+        super().__init__(
+            f"{topic} is declared otherwise than {application} has written it",
+            f"let `headwater run --select {topology}` apply the change first; `headwater plan` shows it",
         )
 
 
@@ -241,3 +257,105 @@ def _given(
 
 def _place(letters: Topic, letter: _Letter) -> str:
     return f"{letters.name}[{letter.partition}]@{letter.offset}"
+
+
+# Letters of a copy from Kafka. They hold the payloads of their records, and its application writes the topic.
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A copy of a topic in Kafka. `topic`: that it writes. `decode`: columns of keys or values, as declared now."""
+
+    topic: Topic
+    decode: Callable[[Role, pa.BinaryArray], Decoded]
+
+
+def retry_copied(
+    log: Log,
+    letters: Topic,
+    held: Iterable[Record],
+    copy: Copy,
+    given: Sequence[Mapping[str, Any]] | None = None,
+) -> RetryResult:
+    """Append the records of a copy's dead letters to its topic, decoded as declared now. All are committed, or none.
+
+    The copy itself commits them, so it must not run: any driver that still exists is fenced. They are behind the
+    records of their partitions in Kafka, and have the stream time of these: with older timestamps they may be late.
+
+    Raises CopyChangedError, LetterError, SeedError, CommitExistsError.
+    """
+    assert letters.writer is not None
+    state = LogState.load(log.commits(letters.writer))
+    by_position = {(record.partition, record.offset): record for record in held}
+    wanted = (
+        [_letter(record) for record in by_position.values()] if given is None else _given(letters, given, by_position)
+    )
+    new = _not_put_back(state, copy.topic, state.incarnation, [letters.name], wanted)
+    if not new:
+        return RetryResult(copy.topic.name, 0, len(wanted), 0)
+    used = state.topology.topics.get(copy.topic.name)
+    if used is None or (used.key, used.value) != (copy.topic.key, copy.topic.value):
+        raise CopyChangedError(copy.topic.name, letters.writer)
+    rows = _decoded(letters, new, copy)
+    state.commit(GenerationRecord(state.generation + 1, wall_ms(), state.topology, state.assignment))
+    now, segments = wall_ms(), list[Listed]()
+    try:
+        for lane in sorted({letter.value["partition"] for letter in new}):
+            of_lane = [number for number, letter in enumerate(new) if letter.value["partition"] == lane]
+            try:
+                incoming = parse_records(copy.topic, [rows[number] for number in of_lane], now)
+            except BadValueError as error:
+                place = _place(letters, new[of_lane[error.row]])
+                raise SeedError(place, error.cause, column=error.column) from error
+            stream_time = state.tasks.last_commit(TaskKey(letters.writer, copy.topic.name, lane)).stream_time
+            segments += write_lane(log, letters.writer, copy.topic, incoming, lane, stream_time)
+        places = ((letter.partition, letter.offset) for letter in new)
+        retried = Redriven.from_letters(letters.name, state.incarnation, places, ())
+        state.commit(AppendRecord(now, tuple(segments), retried=retried))
+    except HeadwaterError:
+        for path in {segment.path for segment in segments}:
+            log.remove(path)
+        raise
+    return RetryResult(copy.topic.name, len(new), len(wanted) - len(new), state.number)
+
+
+def _decoded(letters: Topic, new: Sequence[_Letter], copy: Copy) -> list[dict[str, Any]]:
+    """The records of letters, in record form. Raises LetterError for one that cannot be decoded."""
+    columns: dict[Role, list[dict[str, Any] | None]] = {}
+    for role in Role:
+        payloads = pa.array([_payload(letters, letter, role) for letter in new], pa.binary())
+        found = copy.decode(role, payloads)
+        for row, cause in sorted(found.errors.items()):
+            raise LetterError(_place(letters, new[row]), f"its {role} cannot be decoded: {cause}")
+        names = found.columns.schema.names
+        values = [
+            key_to_json(name, column) if role is Role.KEY else to_json(column)
+            for name, column in zip(names, found.columns.columns, strict=True)
+        ]
+        absent = to_numpy(payloads.is_null()) if found.deleted is None else to_numpy(payloads.is_null()) | found.deleted
+        columns[role] = [
+            None if absent[row] else {name: column[row] for name, column in zip(names, values, strict=True)}
+            for row in range(len(new))
+        ]
+    return [
+        {
+            "key": key,
+            "value": value,
+            "headers": _parsed(letters, letter, "headers") or {},
+            "timestamp": _time(letters, letter),
+            **({} if key else {"partition": letter.value["partition"] % copy.topic.partitions}),
+        }
+        for letter, key, value in zip(new, columns[Role.KEY], columns[Role.VALUE], strict=True)
+    ]
+
+
+def _payload(letters: Topic, letter: _Letter, role: Role) -> bytes | None:
+    """The key or the value as it is in Kafka."""
+    held = _parsed(letters, letter, role.value)
+    if held is None:
+        return None
+    try:
+        text = held[role.value]
+        return None if text is None else b64decode(text, validate=True)
+    except (KeyError, TypeError, ValueError) as error:
+        raise LetterError(_place(letters, letter), f"its {role} has no bytes in base64") from error
