@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
-from itertools import accumulate, chain
+from itertools import accumulate, chain, repeat
 from operator import attrgetter
 from typing import Any
 
@@ -73,7 +73,9 @@ def _get(message: Any, name: str) -> Any:
 
 
 def _with_presence(messages: Sequence[Any], name: str, get: Callable[[Any], Any], values: Read) -> pa.Array:
-    is_set = np.array([message.HasField(name) for message in messages], np.bool_)
+    # As a function of the class: the method of each message would be looked up, which takes four times as long.
+    has = type(messages[0]).HasField if messages else None
+    is_set = np.fromiter(map(has, messages, repeat(name)) if has else (), np.bool_, len(messages))
     if is_set.all():
         return values(list(map(get, messages)))
     # Only what is set: an empty message need not be a value, such as a Date without a year.

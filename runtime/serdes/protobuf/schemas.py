@@ -7,7 +7,7 @@ import binascii
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -148,6 +148,12 @@ def _from_base64(text: str) -> FileDescriptorProto | None:
 # Classes.
 
 
+@lru_cache(maxsize=4096)
+def _field_head(length: int) -> bytes:
+    """What stands before a message of some bytes as the field 1 of another."""
+    return b"\x0a" + varint(length)
+
+
 @dataclass(frozen=True)
 class MessageType:
     """What reads and writes messages of one type."""
@@ -188,7 +194,7 @@ class MessageType:
         """The messages that payloads hold; where they hold none, an empty one, and why."""
         try:
             # In one call, as the fields of another message: three times as fast as one by one.
-            fields = chain.from_iterable((b"\x0a", varint(len(payload)), payload) for payload in payloads)
+            fields = chain.from_iterable(zip(map(_field_head, map(len, payloads)), payloads, strict=True))
             many = self._many.FromString(b"".join(fields))
             messages: Sequence[Any] = list(many.each)
         except DecodeError:

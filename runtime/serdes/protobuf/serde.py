@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ...expressions.json.conversions import put
 from ...records.arrays import BadValueError, Bools
@@ -48,6 +49,9 @@ from .types import MisfitError
 from .writing import Write, in_two_of_one, rows_of, writers
 
 Columns = tuple[tuple[str, pa.DataType], ...]
+
+_BEYOND = 2**31 - 1
+"""The end of what `binary_slice` takes: with an open end it fails for a value that has no more bytes."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -157,12 +161,13 @@ class _Reader:
 
     def messages(self, bodies: pa.BinaryArray) -> tuple[Sequence[Any], dict[int, str]]:
         """The messages, empty ones for those that cannot be read, and why they cannot."""
-        errors, tails = dict[int, str](), list[bytes]()
         head = written_indexes(self.indexes)
+        if pc.all(pc.starts_with(bodies, head), min_count=0).as_py():
+            return self.message.parse_all(pc.binary_slice(bodies, len(head), _BEYOND).to_pylist())
+        errors, tails = dict[int, str](), list[bytes]()
         for row, body in enumerate(bodies.to_pylist()):
             try:
-                at = len(head) if body.startswith(head) else self._start(body)
-                tails.append(body[at:])
+                tails.append(body[self._start(body) :])
             except ValueError as error:
                 errors[row] = str(error)
                 tails.append(b"")
@@ -170,7 +175,7 @@ class _Reader:
         return messages, bad | errors
 
     def _start(self, body: bytes) -> int:
-        """Where the message begins behind other bytes of its indexes. Raises ValueError."""
+        """Where the message begins, behind its indexes. Raises ValueError."""
         indexes, at = read_indexes(body)
         if indexes != self.indexes:
             raise ValueError(self._other(indexes))
