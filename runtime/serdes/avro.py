@@ -17,7 +17,7 @@ from ..records.arrays import Bools, Int64s
 from ..records.keys import normal_key
 from .avro_cursor import PADDING, Cursor
 from .avro_fit import columns_writer
-from .avro_read import RecordReader
+from .avro_read import ColumnsReader
 from .avro_resolve import AvroMismatchError, Resolver
 from .avro_schema import AvroSchemaError, AvroType, is_full_name, parse_schema, schema_text
 from .avro_write import AvroWriter
@@ -111,7 +111,7 @@ class AvroDeserializer:
                 errors |= more
         return decoded(self.spec, self._in_order(len(payloads), read, order), len(payloads), errors)
 
-    def _reader(self, number: int) -> RecordReader | str:
+    def _reader(self, number: int) -> ColumnsReader | str:
         """The reader of payloads with a schema, or what is wrong with them."""
         schema = registry_for(self.spec).schema(number)
         if schema is None:
@@ -134,7 +134,7 @@ class AvroDeserializer:
 
 
 def _read(
-    reader: RecordReader, data: npt.NDArray[np.uint8], parts: Framed, rows: Int64s
+    reader: ColumnsReader, data: npt.NDArray[np.uint8], parts: Framed, rows: Int64s
 ) -> tuple[list[pa.Array], dict[int, str]]:
     """The columns of payloads with one schema, and errors by row of all payloads."""
     cursor = Cursor(data, parts.starts[rows], parts.lengths[rows])
@@ -148,7 +148,7 @@ def _read(
 
 
 def _read_halves(
-    reader: RecordReader, data: npt.NDArray[np.uint8], parts: Framed, rows: Int64s
+    reader: ColumnsReader, data: npt.NDArray[np.uint8], parts: Framed, rows: Int64s
 ) -> tuple[list[pa.Array], dict[int, str]]:
     if len(rows) == 1:
         row = int(rows[0])
@@ -181,7 +181,7 @@ class _Key:
 
 
 @lru_cache(maxsize=1024)
-def _resolved(number: int, schema: Schema, key: _Key, options: SchemaOptions) -> RecordReader | str:
+def _resolved(number: int, schema: Schema, key: _Key, options: SchemaOptions) -> ColumnsReader | str:
     """The reader of payloads with a schema, or why there is none."""
     spec = key.spec
     registry = registry_for(spec)

@@ -35,7 +35,7 @@ def columns_writer(avro: AvroType, columns: Mapping[str, pa.DataType]) -> AvroWr
 
     Raises AvroMismatchError.
     """
-    if avro.name == "record":
+    if avro.name == "record" or (avro.name == "union" and any(item.name == "record" for item in avro.items)):
         return writer_of(avro, pa.struct(list(columns.items())), "")
     if len(columns) != 1:
         raise AvroMismatchError(f"the schema is one {avro}, and the columns are {', '.join(columns) or 'none'}")

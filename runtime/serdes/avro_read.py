@@ -230,6 +230,23 @@ class RecordReader:
         return [read[each] if isinstance(each, int) else repeat(each, len(rows)) for each in self.columns]
 
 
+@dataclass(frozen=True)
+class OptionalRecordReader:
+    """Reads a union of records and null as columns: Kafka Connect has such schemas for whole values."""
+
+    union: UnionReader
+
+    def read_columns(self, cursor: Cursor, rows: Int64s) -> list[pa.Array]:
+        """The fields, which are null for the null of the union."""
+        read = self.union.read(cursor, rows)
+        assert read is not None
+        return list(read.flatten())
+
+
+ColumnsReader = RecordReader | OptionalRecordReader
+"""Reads whole payloads."""
+
+
 def _report(cursor: Cursor, rows: Int64s, bad: Int64s, cause: str) -> None:
     if len(bad):
         cursor.fail(rows[bad], cause)

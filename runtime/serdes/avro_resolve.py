@@ -15,10 +15,12 @@ from .avro_defaults import default_bytes
 from .avro_read import (
     AvroReader,
     BytesReader,
+    ColumnsReader,
     EnumReader,
     ItemsReader,
     NullReader,
     NumberReader,
+    OptionalRecordReader,
     RecordReader,
     UnionReader,
 )
@@ -40,15 +42,27 @@ class Resolver:
     lacking: bool = False
     _skipping: dict[int, RecordReader] = field(default_factory=dict)
 
-    def columns(self, avro: AvroType, columns: Mapping[str, pa.DataType], latest: AvroType | None) -> RecordReader:
+    def columns(self, avro: AvroType, columns: Mapping[str, pa.DataType], latest: AvroType | None) -> ColumnsReader:
         """The reader of all columns. A schema of another type than a record is that of the only column."""
+        if avro.name == "union" and any(item.name == "record" for item in avro.items):
+            wanted = pa.struct(list(columns.items()))
+            branches = [
+                NullReader(wanted) if item.name == "null" else self._branch(item, wanted, latest) for item in avro.items
+            ]
+            return OptionalRecordReader(UnionReader(branches, "the value", wanted))
         if avro.name != "record":
             if len(columns) != 1:
                 names = ", ".join(columns) or "none"
                 raise AvroMismatchError(f"the schema is one {avro}, and the columns are {names}")
             ((name, wanted),) = columns.items()
             return RecordReader(None, [self.reader(avro, wanted, None, f"column {name}")], [0])
-        return self._record(avro, pa.struct(list(columns.items())), latest, "")
+        return self._record(avro, pa.struct(list(columns.items())), _record_of(latest), "")
+
+    def _branch(self, avro: AvroType, wanted: pa.StructType, latest: AvroType | None) -> AvroReader:
+        """The reader of a branch of the payload's union."""
+        if avro.name != "record":
+            raise AvroMismatchError(f"a value is {_article(avro)}, which has no fields")
+        return self._record(avro, wanted, _record_of(latest), "")
 
     def reader(self, avro: AvroType, wanted: pa.DataType | None, latest: AvroType | None, place: str) -> AvroReader:
         """The reader of a value. `wanted`: the type of its column, None if it has none. `place`: for errors."""

@@ -173,8 +173,11 @@ def _logical(written: Mapping[str, Any], kind: str, size: int | None) -> tuple[s
     return "", 0, 0
 
 
-def natural_type(avro: AvroType) -> pa.DataType | None:
-    """The type of columns that holds exactly what an Avro type holds; None if no single type does."""
+def natural_type(avro: AvroType, above: tuple[AvroType, ...] = ()) -> pa.DataType | None:
+    """The type of columns that holds exactly what an Avro type holds; None if no single type does.
+
+    `above`: the records around it, which it may contain again.
+    """
     match avro.logical, avro.name:
         case "date", _:
             return pa.date32()
@@ -186,21 +189,24 @@ def natural_type(avro: AvroType) -> pa.DataType | None:
             return pa.decimal128(min(avro.precision, 38), avro.scale)
         case "uuid", _:
             return pa.string()
-    return plain_type(avro)
+    return plain_type(avro, above)
 
 
-def plain_type(avro: AvroType) -> pa.DataType | None:
+def plain_type(avro: AvroType, above: tuple[AvroType, ...] = ()) -> pa.DataType | None:
     """`natural_type` without regard to the logical type."""
     match avro.name:
         case "array" | "map" | "union":
-            items = [natural_type(item) for item in avro.items if item.name != "null"]
+            items = [natural_type(item, above) for item in avro.items if item.name != "null"]
             if len(items) != 1 or items[0] is None:
                 return None
             if avro.name == "union":
                 return items[0]
             return pa.map_(pa.string(), items[0]) if avro.name == "map" else pa.list_(pa.field("element", items[0]))
         case "record":
-            return None  # it may contain itself; fields are compared one by one
+            if avro in above:
+                return None
+            fields = [(each.name, natural_type(each.type, (*above, avro))) for each in avro.fields]
+            return None if any(kind is None for _, kind in fields) else pa.struct(fields)
     return _PLAIN[avro.name]
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from headwater.runtime.records.types import TIMESTAMP, arrow_type
 from headwater.runtime.serdes.avro_resolve import AvroMismatchError
-from headwater.runtime.serdes.avro_schema import AvroSchemaError, parse_schema, schema_text
+from headwater.runtime.serdes.avro_schema import AvroSchemaError, natural_type, parse_schema, schema_text
 from headwater.tests.runtime.serdes.avro_values import by_fastavro, read, record, write
 from headwater.tests.runtime.serdes.columns import AVRO_TYPES, SIMPLE, batches
 
@@ -171,6 +171,23 @@ def test_schema_without_a_record_is_the_only_column():
     assert write("long", pa.record_batch({"id": [1, 2]})) == (payloads, {})
     with pytest.raises(AvroMismatchError, match="the schema is one long, and the columns are a, b"):
         read("long", [], {"a": pa.int64(), "b": pa.int64()})
+
+
+def test_union_of_a_record_and_null_is_the_record_as_connect_writes_it():
+    schema = ["null", record(id="long")]
+    payloads = by_fastavro(schema, {"id": 1}, None)
+    assert read(schema, payloads, {"id": pa.int64()}) == ([{"id": 1}, {"id": None}], {})
+    assert write(schema, pa.record_batch({"id": [1]})) == (payloads[:1], {})
+    with pytest.raises(AvroMismatchError, match="a value is a string, which has no fields"):
+        read([record(id="long"), "string"], [], {"id": pa.int64()})
+
+
+def test_record_that_contains_itself_has_no_type():
+    node = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}
+    flat = record(a="int", b={"type": "array", "items": record(c=["null", "string"])})
+    assert natural_type(parse_schema(json.dumps(node))) is None
+    flat["fields"][1]["type"]["items"]["name"] = "Line"
+    assert natural_type(parse_schema(json.dumps(flat))) == arrow_type("struct<a:int,b:array<struct<c:string>>>")
 
 
 def test_undeclared_fields_are_passed_over_also_if_they_contain_themselves():
