@@ -117,6 +117,7 @@ class KafkaTopics(Part):
                         oldest=self._oldest(declared) if written else None,
                         stops_at_bad=declared.on_error == "fail",
                         copied=None if written else self._copied(model.application(application), name),
+                        begins_at=None if topic.kafka is None or topic.kafka.group is None else topic.kafka.group.text,
                         check_schemas=_writing(payloads) if written else lambda: None,
                     ),
                 )

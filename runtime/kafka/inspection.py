@@ -66,6 +66,7 @@ class InspectedTopic:
     record to write, ms, if it is known. `stops_at_bad`: whether a record that cannot be decoded stops the run.
     `decode`: None for a format that is only written. `check_schemas`: raises SerdeError if the schemas of a registry
     cannot hold the columns to write. `copied`: of a topic that is read, None before the first commit of the copy.
+    `begins_at`: the group at whose offsets the copy then begins.
     """
 
     name: str
@@ -79,6 +80,7 @@ class InspectedTopic:
     stops_at_bad: bool = True
     check_schemas: Callable[[], None] = lambda: None
     copied: Copied | None = None
+    begins_at: str | None = None
 
 
 class KafkaInspection:
@@ -124,6 +126,7 @@ class KafkaInspection:
         except SerdeError as error:
             findings.append(_finding(error))
         findings += self._held(topic, [end.held for end in ends])
+        findings += self._beginning(topic, metadata)
         findings += _since(topic, topic.copied, metadata, ends, self._cluster.bootstrap_servers) if topic.copied else ()
         samples: tuple[Sample, ...] = ()
         if topic.decode is not None:
@@ -144,6 +147,20 @@ class KafkaInspection:
             samples,
             tuple(findings),
         )
+
+    def _beginning(self, topic: InspectedTopic, metadata: TopicMetadata) -> Iterator[Finding]:
+        """What is wrong with the group at whose offsets the first copy begins."""
+        if topic.begins_at is None or topic.copied is not None:
+            return
+        try:
+            self._admin.check_unused(topic.begins_at)
+            if not self._admin.committed(topic.begins_at, metadata):
+                yield Finding(
+                    f"group {topic.begins_at} has no offset in {topic.topic}, so it does not say where the copy begins",
+                    f"correct `group` under `start` of {topic.name}, or write a time",
+                )
+        except KafkaClusterError as error:
+            yield _finding(error)
 
     def _asked_rights(self, topic: InspectedTopic, findings: list[Finding]) -> Iterator[Right]:
         """The rights that a run needs. A topic that is missing, or that the user may not see, is found elsewhere."""

@@ -13,10 +13,11 @@ from confluent_kafka.admin import AclOperation, ResourceType
 
 from headwater.cli.main import main
 from headwater.runtime.ir.topology import KafkaCluster
+from headwater.runtime.kafka.admin import KafkaAdmin
 from headwater.runtime.kafka.inspection import InspectedTopic, KafkaInspection
 from headwater.tests.kafka.broker import USERS, KafkaBroker
 from headwater.tests.kafka.copying import produced
-from headwater.tests.kafka.shop import debug, reported
+from headwater.tests.kafka.shop import debug, reported, shop_project
 from headwater.tests.runtime.kafka.topics import allowing_only
 
 NOBODY = "127.0.0.1:1"
@@ -89,6 +90,19 @@ def test_settings_that_lose_or_change_written_records_are_told(
     (report,) = KafkaInspection("main", KafkaCluster(kafka.bootstrap)).report([topic], 1).topics
     assert [(finding.what, finding.stops) for finding in report.findings] == [(ANY, stops)] * (found is not None)
     assert all(found in finding.what for finding in report.findings if found)
+
+
+@pytest.mark.kafka
+def test_group_at_which_a_copy_cannot_begin_is_told(kafka: KafkaBroker, tmp_path: Path) -> None:
+    read, written = kafka.topic(), kafka.topic()
+    shop_project(tmp_path, kafka.bootstrap, read, written)
+    topics = tmp_path / "topics" / "all.yml"
+    topics.write_text(topics.read_text().replace("key: string}", f"key: string, start: {{group: old-{read}}}}}", 1))
+    shown = CliRunner().invoke(main, ["debug", "kafka", "--project-dir", str(tmp_path)])
+    assert shown.exit_code == 1
+    assert f"group old-{read} has no offset in {read}" in shown.output
+    KafkaAdmin(KafkaCluster(kafka.bootstrap)).commit(f"old-{read}", read, {0: 0})
+    assert CliRunner().invoke(main, ["debug", "kafka", "--project-dir", str(tmp_path)]).exit_code == 0
 
 
 @pytest.mark.kafka
