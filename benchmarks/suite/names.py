@@ -12,6 +12,8 @@ from .measured.beside_spark import records_a_second, seconds_an_epoch
 from .measured.driver import costs_of_a_driver
 from .measured.growth import TITLES, grown, growth
 from .measured.idle import idle_epochs
+from .measured.kafka import kafka_copy, kafka_count, kafka_memory, kafka_out
+from .measured.kafka_latency import kafka_latency
 from .measured.large_records import epoch_bytes
 from .measured.memory import backlogs
 from .measured.starts import first_epochs
@@ -49,6 +51,11 @@ NAMES: Mapping[str, Measuring] = {
     "assignors": assignments,
     "memory": backlogs,
     "epoch_bytes": epoch_bytes,
+    "kafka_count": kafka_count,
+    "kafka_copy": kafka_copy,
+    "kafka_out": kafka_out,
+    "kafka_latency": kafka_latency,
+    "kafka_memory": kafka_memory,
     "growth": growth,
 }
 

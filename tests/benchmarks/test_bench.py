@@ -24,7 +24,8 @@ NAMES_OF_ALL = (
     "keyed_count filtered_count sum_double each_update window_count hopping_count table_join rekey_count json_count "
     "process_rows process_batch session_count sliding_count "
     "suppress_count stream_join table_join_updates foreign_key_join "
-    "small_epoch idle_epoch first_epoch memory epoch_bytes growth assignors"
+    "small_epoch idle_epoch first_epoch memory epoch_bytes growth assignors "
+    "kafka_count kafka_copy kafka_out kafka_latency kafka_memory"
 )
 
 

@@ -14,7 +14,7 @@ import signal
 import ssl
 import subprocess
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -32,7 +32,7 @@ from headwater.tests.waiting import wait_until
 USERS = {"shop": "hush-shop", "stranger": "hush-stranger"}
 """Users of `secured` with their passwords. Those of `login` are the same with SCRAM."""
 
-_JAVA = ("java", "-Xms64m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+_JAVA: Sequence[str] = ("java", "-Xms64m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 _KEY_PASSWORD = "changeit"
 
@@ -99,8 +99,10 @@ PROGRAMS = {
 
 
 @contextmanager
-def kafka_broker(folder: Path, **settings: str) -> Iterator[KafkaBroker]:
+def kafka_broker(folder: Path, java: Sequence[str] = _JAVA, **settings: str) -> Iterator[KafkaBroker]:
     """Start a broker with its files in a folder, and remove them after it. `settings`: with _ in place of dots.
+
+    `java`: the program of Java with its options. Those that are omitted start fast, and stay slow.
 
     For tests that stop it, or that need settings of their own. All others use the fixture `kafka`.
     """
@@ -118,7 +120,7 @@ def kafka_broker(folder: Path, **settings: str) -> Iterator[KafkaBroker]:
             (folder / "properties").write_text(
                 "".join(f"{name}={value}\n" for name, value in {**ours, **theirs}.items())
             )
-            process = _start(folder, plain)
+            process = _start(folder, plain, java)
         host = "127.0.0.1"
         certificate = ssl.get_server_certificate((host, secured))
         addresses = [f"{host}:{port}" for port in (plain, secured, login, certified)]
@@ -147,10 +149,10 @@ def restarted(folder: Path, broker: KafkaBroker) -> Iterator[None]:
         process.wait()
 
 
-def _start(folder: Path, port: int) -> subprocess.Popen[bytes] | None:
+def _start(folder: Path, port: int, java: Sequence[str] = _JAVA) -> subprocess.Popen[bytes] | None:
     """The broker's process, once it answers; None if somebody else has taken one of its ports."""
     program = [
-        *_JAVA,
+        *java,
         *identities.flags(folder),
         f"-Dlog4j2.configurationFile={folder}/log4j2.xml",
         "-cp",

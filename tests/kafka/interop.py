@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,14 @@ from headwater.tests.kafka.jars import jars
 
 PROGRAM = Path(__file__).with_name("jvm") / "Interop.java"
 
-JAVA = ("java", "-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+JAVA: Sequence[str] = ("java", "-Xms64m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 class Jvm:
     """`Interop.java`, which runs: its methods are the commands there."""
 
     def __init__(self, process: subprocess.Popen[str], output: Path) -> None:
+        self.pid = process.pid
         self._process = process
         self._output = output
 
@@ -35,11 +36,11 @@ class Jvm:
 
 
 @contextmanager
-def jvm(broker: KafkaBroker, folder: Path) -> Iterator[Jvm]:
-    """Start the program, with its states in a folder, and end it."""
+def jvm(broker: KafkaBroker, folder: Path, java: Sequence[str] = JAVA) -> Iterator[Jvm]:
+    """Start the program, with its states in a folder, and end it. `java`: the program of Java with its options."""
     output = folder / "output"
     configured = f"-Dlog4j2.configurationFile={broker.log4j}"
-    command = [*JAVA, configured, "-cp", f"{jars()}/*", str(PROGRAM), broker.bootstrap, str(folder / "states")]
+    command = [*java, configured, "-cp", f"{jars()}/*", str(PROGRAM), broker.bootstrap, str(folder / "states")]
     with open(output, "w") as errors:
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True

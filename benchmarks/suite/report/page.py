@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from ..measured.growth import TITLES
 from ..measurement import Measurement
@@ -28,6 +28,13 @@ _GROWTH: Mapping[str, str] = {
     **{f"growth_{what}": title for what, title in TITLES.items()},
     "growth_driver": "tasks of a driver",
 }
+_WITH_KAFKA: Mapping[str, str] = {
+    "kafka_count": "a topic in Kafka to counts and sums by key there, exactly once",
+    "kafka_copy": "a topic in Kafka to typed columns in the log",
+    "kafka_out": "a topic of the log to Kafka, in transactions",
+    "kafka_latency": "from a record in Kafka to its count there, 1,000 records a second",
+    "kafka_memory": "64 partitions of Kafka, beside the same without Kafka",
+}
 WHAT: Mapping[str, str] = {
     **{each.name: each.title for each in (*WORKLOADS.values(), *ALONE.values(), SMALL)},
     **_OTHERS,
@@ -40,7 +47,12 @@ _SIDES: Mapping[str, str] = {"ours": "Headwater", "peer": "Spark", "limit": "bar
 
 def page(found: Mapping[str, Measurement]) -> str:
     """The whole page. `found`: by name; what is missing is said to be missing."""
-    parts = [_HEAD, *_measured_on(found), _table(found), _HOW, *_notes(found), "## As it grows", *_growth(found)]
+    parts = [
+        *(_HEAD, *_measured_on(found), _table(WHAT, "Spark", found), _HOW),
+        *("What the figures do not say by themselves:", "\n".join([*_notes(WHAT, found), f"- {KAFKA}"])),
+        *("## With Kafka", _KAFKA_HOW, _table(_WITH_KAFKA, "Kafka Streams", found), *_notes_of_kafka(found)),
+        *("## As it grows", *_growth(found)),
+    ]
     return "\n\n".join(parts) + "\n"
 
 
@@ -64,12 +76,12 @@ def _measured_on(found: Mapping[str, Measurement]) -> Iterator[str]:
         yield "Measured on: " + "; ".join(machines) + "."
 
 
-def _table(found: Mapping[str, Measurement]) -> str:
+def _table(names: Mapping[str, str], peer: str, found: Mapping[str, Measurement]) -> str:
     rows = [
-        "| name | what an epoch does | Headwater | Spark | ratio | wanted | bare loop |",
+        f"| name | what an epoch does | Headwater | {peer} | ratio | wanted | bare loop |",
         "|---|---|---:|---:|---:|---:|---:|",
     ]
-    for name, what in WHAT.items():
+    for name, what in names.items():
         each = found.get(name)
         cells = ["not measured yet", "", "", "", ""] if each is None else _cells(each)
         rows.append(f"| `{name}` | {what} | {' | '.join(cells)} |")
@@ -106,15 +118,19 @@ def _bare(figure: float, unit: str) -> str:
     return short(rounded) if unit == "records/s" else f"{rounded:,g}"
 
 
-def _notes(found: Mapping[str, Measurement]) -> Iterator[str]:
+def _notes(names: Iterable[str], found: Mapping[str, Measurement]) -> Iterator[str]:
     """What the ratios do not say by themselves; the same remark once."""
     notes: dict[str, list[str]] = {}
-    for name in WHAT:
+    for name in names:
         if name in found and found[name].note:
             notes.setdefault(found[name].note, []).append(f"`{name}`")
-    yield "What the figures do not say by themselves:"
-    lines = [f"- {', '.join(names)}: {note}" for note, names in notes.items()]
-    yield "\n".join([*lines, f"- {KAFKA}"])
+    for note, of in notes.items():
+        yield f"- {', '.join(of)}: {note}"
+
+
+def _notes_of_kafka(found: Mapping[str, Measurement]) -> Iterator[str]:
+    if lines := list(_notes(_WITH_KAFKA, found)):
+        yield "\n".join(lines)
 
 
 def _growth(found: Mapping[str, Measurement]) -> Iterator[str]:
@@ -144,6 +160,10 @@ _HEAD = """# Benchmarks
 Headwater beside Spark Structured Streaming on the same machine. `make bench` repeats all of it, `make bench
 ONLY=keyed_count` one figure, and `make bench-report` writes this page from the figures that `make bench` has kept.
 Other measurements are in [measurements](internals/measurements.md)."""
+
+_KAFKA_HOW = """A real broker, Kafka 4.4.0, is on the same machine. Rates are records by seconds of processor time, not
+of the clock: medians of three turns, behind three that warm up. So they are kept where other processes work, too, which
+makes them up to a fifth lower."""
 
 _HOW = """How it is measured:
 
