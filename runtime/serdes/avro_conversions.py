@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..records.arrays import BadValueError, Bools, Int64s, cast_with_row, to_numpy
+from ..records.arrays import BadValueError, Bools, Int64s, to_numpy
 from ..records.keys import binary_array, binary_parts
 from ..records.schema import readable, widened
 from ..records.types import ddl
@@ -70,7 +70,8 @@ def _parsed(values: pa.BinaryArray, wanted: pa.DataType) -> tuple[pa.Array, Mapp
 def _fitting(values: pa.BinaryArray, natural: pa.DataType, wanted: pa.DataType) -> tuple[pa.Array, Mapping[int, str]]:
     """Decimals of a precision that is not known, as those of a column."""
     column, errors = _decimals(values, natural)
-    column, more = by_rows(column, partial(cast_with_row, data_type=wanted, cast=pc.cast), wanted)
+    # As texts: a cast to a greater scale may overflow without an error.
+    column, more = by_rows(column.cast(pa.string()), partial(parse_text, data_type=wanted), wanted)
     return column, {**more, **errors}
 
 

@@ -338,6 +338,23 @@ def test_changes_in_avro_have_the_types_that_connect_names() -> None:
     assert "1000.00" in found.errors[1]
 
 
+@pytest.mark.parametrize(("number", "fits"), [(10**37, False), (-(10**17), True), (0, True), (1, True)])
+def test_decimal_of_an_unknown_precision_does_not_overflow_in_its_column(number: int, fits: bool) -> None:
+    decimal = {"logicalType": "decimal", "precision": 64, "scale": 2}
+    price = connect("bytes", "org.apache.kafka.connect.data.Decimal", **decimal)
+    schema = {"type": "record", "name": "Price", "fields": [{"name": "price", "type": price}]}
+    settings = served_registry()
+    id_of = registry_of(settings).register("prices", Schema(SchemaType.AVRO, json.dumps(schema)))
+    (body,) = by_fastavro(schema, {"price": Decimal(number).scaleb(-2)})
+    spec = PayloadSpec("prices", Role.VALUE, parse_columns("price decimal(38,20)"), settings)
+
+    found = PluginManager(installed=False).serdes.create("avro").deserializer(spec)
+    read = found.read(pa.array([b"\0" + id_of.to_bytes(4, "big") + body], pa.binary()))
+
+    assert (not read.errors) == fits
+    assert read.columns.column("price").to_pylist() == [Decimal(number).scaleb(-2) if fits else None]
+
+
 def test_envelopes_are_not_written() -> None:
     spec = PayloadSpec("topic", Role.VALUE, {"a": pa.int32()})
 
