@@ -9,12 +9,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...errors import HeadwaterError
+from ...errors import HeadwaterError, UnavailableError
 from ..changes.found import RECORDS_MISSING, changes_of, lost_records
 from ..changes.model import Change, IncompatibleStateError, Verdict
 from ..changes.moves import RESET, with_real_ways
 from ..chosen_plugins import ChosenPlugins, log_of, origin_of
 from ..ir.topology import Settings, Topology
+from ..kafka.polling import RETRY_SECONDS
 from ..kafka.worker import offsets_of
 from ..log.commit.descriptions import TopologyDescription
 from ..log.errors import FullyRefreshedError
@@ -33,7 +34,7 @@ from .epoch_plans import ClaimedApplication
 from .epochs import EpochCommits, Tally
 from .errors import ClusterEndedError, EpochCutOffError
 from .events import ApplicationStarted, ApplicationStopped, ClusterEnded, Event, NothingToRead
-from .failures import user_error
+from .failures import Outages, user_error
 from .group import Group
 from .kafka_starts import check_written_formats
 from .loop import EpochLoop, LoopState, RunContext
@@ -125,6 +126,10 @@ def check_state(topology: Topology, committed: Committed, decided_changes: Seque
     check_raw_positions(topology, committed)
 
 
+_START = "start"
+"""What an application waits for whose start needs an answer of Kafka, see `Outages`."""
+
+
 class ApplicationRun:
     """Runs one application: assigns its tasks, claims it, restores its state, runs its loop and closes it.
 
@@ -146,6 +151,7 @@ class ApplicationRun:
         self._monitor: Monitor | None = None
         self._lost: list[str] = []
         self._tally = Tally()
+        self._outages = Outages(topology.application, run.observer) if run.lasting else None
 
     @property
     def was_stopped_by_records(self) -> bool:
@@ -185,9 +191,9 @@ class ApplicationRun:
         status: Status = "failed"
         error: HeadwaterError | None = None
         try:
-            status = self._run(stop, until_caught_up)
+            status = self._once_answered(stop, until_caught_up)
             while self._grows() and not stop.is_set():
-                status = self._run(stop, until_caught_up)
+                status = self._once_answered(stop, until_caught_up)
             error = self._loop.failed.error if self._loop is not None else None
         except (FencedError, FullyRefreshedError) as fenced:
             status, error = self._fenced(fenced)
@@ -198,6 +204,19 @@ class ApplicationRun:
             if isinstance(error, ClusterEndedError) and stop.is_set():
                 status, error = self._cut_off(error), None
         return self._result(status, error, time.monotonic() - begun)
+
+    def _once_answered(self, stop: threading.Event, until_caught_up: bool) -> Status:
+        """`_run`. In a lasting run it begins again while Kafka does not answer at the start of the application."""
+        while True:
+            try:
+                return self._run(stop, until_caught_up)
+            except UnavailableError as error:
+                if self._loop is not None or self._outages is None:
+                    raise
+                self._outages.begin(_START, error.message)
+                if stop.wait(RETRY_SECONDS):
+                    return "not_started"
+                self.begin(self._generation)
 
     def _grows(self) -> bool:
         """Whether topics in Kafka have got more partitions. The topology has them from now on, for another claim."""
@@ -271,7 +290,9 @@ class ApplicationRun:
             group.assign(assigned, start.committer.number)
             self._monitor.status.write()  # replaces that of the last run before the first jobs, which may start late
             self._report_start(group, committed)
-            loop = self._loop = EpochLoop(app, self._run_context, upkeep, self._monitor, self._placed)
+            loop = self._loop = EpochLoop(app, self._run_context, upkeep, self._monitor, self._placed, self._outages)
+            if self._outages is not None:
+                self._outages.end(_START)
             loop.run(stop, until_caught_up)
             self._monitor.status.write()  # the last one with tasks, as these are closed now
             # Only after a loop without an error. Else `__exit__` closes the stores without applying anything.

@@ -114,7 +114,7 @@ class LoopState(Enum):
 class EpochLoop:
     """Runs the tasks of one application, which its group has already assigned.
 
-    `placed`: called with every assignment that is made while the loop runs.
+    `placed`: called with every assignment that is made while the loop runs. `outages`: see `Troubles`.
     """
 
     def __init__(
@@ -124,6 +124,7 @@ class EpochLoop:
         upkeep: Upkeep,
         monitor: Monitor,
         placed: Callable[[Assigned], None],
+        outages: Outages | None = None,
     ) -> None:
         self._app = app
         self._run = run
@@ -143,7 +144,6 @@ class EpochLoop:
         self._passing = PassingTime(app.topology, app.planner, run.feed, self._clock, lambda: self.failed.tasks)
         self._rebalancer = Rebalancer(app.group, app.committer, placed)
         self._reports = EpochReports(app, monitor.counters, run.observer)
-        outages = Outages(app.name, run.observer) if run.lasting else None
         app.committed.kafka.outages = outages
         self._troubles = Troubles(app.name, app.group, app.committed, monitor.failed, run.observer, outages)
         self.added: Mapping[str, int] = {}

@@ -76,6 +76,8 @@ class MemoryKafka:
         self.falls_silent_at = 0
         """The number of the read from which on it does not answer; 0: none."""
         self.reads = 0
+        self.unanswered = 0
+        """The number of the only question for offsets that is not answered; 0: none."""
         self.topics: dict[str, MemoryTopic] = {}
         self.asked = 0
         self.groups: dict[tuple[str, str], dict[int, int]] = {}
@@ -135,6 +137,8 @@ class MemoryKafka:
     def offsets(self, topics: Collection[str]) -> Mapping[str, TopicOffsets]:
         self.asked += 1
         self._answer()
+        if self.asked == self.unanswered:
+            raise UnavailableError("Kafka does not answer")
         return {
             topic: TopicOffsets(
                 (there := self._topic(topic)).id,

@@ -311,6 +311,20 @@ def test_start_without_kafka_waits_and_holds_up_nothing_else(tmp_path: Path) -> 
     assert watched.of(ServiceUnavailable, ServiceAvailable) == [(COPY, ServiceUnavailable), (COPY, ServiceAvailable)]
 
 
+@pytest.mark.parametrize("question", [1, 2, 3])
+def test_outage_while_the_copy_starts_is_waited_for(tmp_path: Path, question: int) -> None:
+    """The run asks for the partitions, then for what has changed, then the application asks for its ends."""
+    project = KafkaProject(tmp_path)
+    project.produce(0, message("a", "1", 1))
+    project.kafka.unanswered = question
+    watched = Returns(project, 1)
+    options = {"observer": watched, "stop": watched.stop, "until_caught_up": False}
+    copy, _ = project.attempt([project.copy, project.reader], **options).applications
+    assert (copy.status, copy.error, copy.records) == ("interrupted", None, 1)
+    silent = [] if question == 2 else [(COPY, ServiceUnavailable), (COPY, ServiceAvailable)]
+    assert watched.of(ServiceUnavailable, ServiceAvailable) == silent
+
+
 def test_run_until_caught_up_without_kafka_runs_what_does_not_need_it(tmp_path: Path) -> None:
     project = KafkaProject(tmp_path)
     project.produce(0, message("a", "1", 1))
