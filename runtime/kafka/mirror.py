@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 
@@ -21,6 +22,9 @@ from .reader import HEADERS, KafkaRange, open_reader
 
 _METADATA_SECONDS = 30.0
 """How long the number of partitions, and what the topic takes, are taken as known."""
+
+_IDLE_SECONDS = 3_600.0
+"""After which an unused mirror is closed: its task may have moved. A new one takes a tenth of a second."""
 
 
 class KafkaMirror:
@@ -99,11 +103,16 @@ class KafkaMirror:
             for batch in reader.read(KafkaRange(topic.name, topic.id, partition, ends.low, ends.high)):
                 yield partition, batch
 
+    def close(self) -> None:
+        """End the producer. The next call opens another one."""
+        if self._producer is not None:
+            self._producer.close()
+            self._producer = None
+
     def _opened(self) -> TransactionalProducer:
         topic = self._topic_now()
         if self._producer is None or (self._producer.topic, self._producer.limits) != (topic, self._limits):
-            if self._producer is not None:
-                self._producer.close()
+            self.close()
             self._producer = TransactionalProducer(self._cluster, self._name, topic, self._limits)
         return self._producer
 
@@ -134,7 +143,29 @@ def _batch(records: Outgoing) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=PRODUCED)
 
 
+class Mirrors:
+    """The mirrors of this process for a cluster. Thread-safe. Those of tasks that are elsewhere by now are closed."""
+
+    def __init__(self, cluster: KafkaCluster) -> None:
+        self._cluster = cluster
+        self._lock = threading.Lock()
+        self._open: dict[tuple[str, ...], tuple[KafkaMirror, float]] = {}
+
+    def mirror(self, topic: str, name: str, log: str, topic_id: str, now: float) -> KafkaMirror:
+        """The mirror with this name. It stays open for the next epochs. `now`: seconds of a monotonic clock."""
+        place = (topic, name, log, topic_id)
+        with self._lock:
+            found, _ = self._open.pop(place, (None, 0.0))
+            idle = [at for at, (_, used) in self._open.items() if used <= now - _IDLE_SECONDS]
+            unused = [self._open.pop(at)[0] for at in idle]
+            mirror = found or KafkaMirror(self._cluster, topic, name, log, topic_id)
+            self._open[place] = mirror, now
+        for each in unused:
+            each.close()
+        return mirror
+
+
 @once_a_process
-def open_mirror(cluster: KafkaCluster, topic: str, name: str, log: str, topic_id: str) -> KafkaMirror:
-    """The mirror of this process with this name. So there are as many as the process has ever had tasks."""
-    return KafkaMirror(cluster, topic, name, log, topic_id)
+def mirrors_of(cluster: KafkaCluster) -> Mirrors:
+    """The mirrors of this process for a cluster."""
+    return Mirrors(cluster)

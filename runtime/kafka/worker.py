@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -95,9 +96,10 @@ class KafkaOfWorker:
     def mirror(self, topic: KafkaTopic, task: str) -> KafkaMirror:
         """The mirror of a task in this process. It stays open for the next epochs."""
         with client_of_kafka():
-            from .mirror import open_mirror
+            from .mirror import mirrors_of
         name = f"{self.application}-{task}"
-        return open_mirror(self.clusters[topic.cluster], topic.name, name, self.log().identity(), topic.id)
+        mirrors = mirrors_of(self.clusters[topic.cluster])
+        return mirrors.mirror(topic.name, name, self.log().identity(), topic.id, time.monotonic())
 
     def result(self, writer: str) -> str:
         """The incarnation of an application that the log has now. Raises LogError."""

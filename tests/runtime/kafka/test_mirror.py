@@ -100,18 +100,27 @@ FOUR_MIRRORS = """
 import sys
 from pathlib import Path
 from headwater.runtime.ir.topology import KafkaCluster
-from headwater.runtime.kafka.mirror import open_mirror
+from headwater.runtime.kafka.mirror import mirrors_of
 cluster, target = KafkaCluster(sys.argv[1], {}, "test-"), sys.argv[2]
-mirrors = [open_mirror(cluster, target, f"{target}-{task}", "one", "") for task in range(4)]
+of = mirrors_of(cluster)
+mirrors = [of.mirror(target, f"{target}-{task}", "one", "", float(task)) for task in range(4)]
+assert of.mirror(target, f"{target}-1", "one", "", 1.0) is mirrors[1]
 assert not any(mirror.standing("r").positions for mirror in mirrors)
 print([path.read_text() for path in Path("/proc/self/task").glob("*/comm")].count("rdk:main\\n"))
+assert of.mirror(target, f"{target}-0", "one", "", 3602.5) is mirrors[0]
+del mirrors
+while [path.read_text() for path in Path("/proc/self/task").glob("*/comm")].count("rdk:main\\n") > 3:
+    pass
+assert of.mirror(target, f"{target}-1", "one", "", 3602.5).standing("r").positions == {}
+print([path.read_text() for path in Path("/proc/self/task").glob("*/comm")].count("rdk:main\\n"))
 """
-"""Prints the clients of librdkafka in its process: each has a thread of this name."""
+"""Prints the clients of librdkafka in its process, at first and an hour later: each has a thread of this name."""
 
 
 def test_mirrors_of_a_process_have_one_client_each_and_one_together(kafka: KafkaBroker) -> None:
     command = [sys.executable, "-c", FOUR_MIRRORS, kafka.bootstrap, kafka.topic()]
-    assert subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout == b"5\n"
+    # Two are closed after an hour without use, and one of them is opened again.
+    assert subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout == b"5\n4\n"
 
 
 PARTITIONS = 2
