@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..records.arrays import BadValueError, Bools, Int64s, to_numpy
+from ..records.arrays import BadValueError, Bools, Int64s, cast_with_row, to_numpy
 from ..records.keys import binary_array, binary_parts
 from ..records.schema import readable, widened
 from ..records.types import ddl
-from ..records.values import parse_text
+from ..records.values import in_years, parse_text
 from .avro_read import Conversion
 from .avro_schema import ZONED, AvroType, natural_type, plain_type
 from .serde import as_texts, by_rows
@@ -54,9 +54,19 @@ def _natural(values: pa.Array, avro: AvroType, natural: pa.DataType) -> tuple[pa
         return _uuids(values), {}
     if pa.types.is_string(natural) and pa.types.is_binary(values.type):
         return as_texts(values)
+    errors: Mapping[int, str] = {}
     if pa.types.is_timestamp(natural):
-        return _times(to_numpy(values), avro.logical.rpartition("-")[2], natural)
-    return (values if values.type == natural else values.cast(natural)), {}
+        column, errors = _times(to_numpy(values), avro.logical.rpartition("-")[2], natural)
+    else:
+        column = values if values.type == natural else values.cast(natural)
+    if pa.types.is_temporal(natural):
+        column, more = by_rows(column, _in_years, natural)
+        errors = {**more, **errors}
+    return column, errors
+
+
+def _in_years(column: pa.Array) -> pa.Array:
+    return cast_with_row(column, column.type, lambda some, _: in_years(some))
 
 
 def _parsed(values: pa.BinaryArray, wanted: pa.DataType) -> tuple[pa.Array, Mapping[int, str]]:

@@ -302,6 +302,20 @@ def test_error_says_what_is_wrong(kind, payload, cause):
     assert errors[0].startswith(cause)
 
 
+@pytest.mark.parametrize(
+    ("kind", "declared", "value"),
+    [
+        (logical("int", "date"), "date", 2**30),
+        (logical("long", "timestamp-micros"), "timestamp", 2**62),
+        (logical("long", "timestamp-millis"), "timestamp", 2**51),
+        (logical("long", "timestamp-millis"), "timestamp", 2**62),
+    ],
+)
+def test_time_outside_of_the_years_1_to_9999_is_an_error_of_its_row(kind, declared, value):
+    payloads = by_fastavro(record(a=kind["type"]), {"a": value}, {"a": 0})
+    assert set(read(record(a=kind), payloads, {"a": arrow_type(declared)})[1]) == {0}
+
+
 def test_int_beyond_a_smaller_column_is_an_error_of_its_row():
     payloads = by_fastavro(record(a="int"), {"a": 127}, {"a": 128})
     assert read(record(a="int"), payloads, {"a": pa.int8()})[1] == {1: "column a: 128 is no tinyint"}
