@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import wait
-from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -115,17 +114,21 @@ def check_written_formats(
 ) -> None:
     """Write no record in each format: that asks for the schema, or registers it. Raises SerdeError if it does not fit.
 
-    So it is told before the first record comes. A registry that does not answer is waited for by tasks.
+    So an error comes before the first record does. Tasks wait for a registry that does not answer. It is asked only
+    once here, as each question takes seconds.
     """
+    silent = set[str]()
     for part in topology.subtopologies:
         sources = {topic.name: topic for topic in part.sources}
         for name, produced in part.produced.items():
             cluster = clusters.get(produced.kafka.cluster)
-            if cluster is None or cluster.registry is None:
+            if cluster is None or cluster.registry is None or produced.kafka.cluster in silent:
                 continue
             key, value = key_columns(sources[name]), value_columns(sources[name])
-            for role, form, columns in ((Role.KEY, produced.key, key), (Role.VALUE, produced.value, value)):
-                spec = PayloadSpec(produced.kafka.name, role, columns, cluster.registry)
-                nothing = pa.RecordBatch.from_pylist([], schema=spec.schema)
-                with suppress(UnavailableError):
+            try:
+                for role, form, columns in ((Role.KEY, produced.key, key), (Role.VALUE, produced.value, value)):
+                    spec = PayloadSpec(produced.kafka.name, role, columns, cluster.registry)
+                    nothing = pa.RecordBatch.from_pylist([], schema=spec.schema)
                     serde(form).serializer(spec).write(nothing, np.zeros(0, np.bool_))
+            except UnavailableError:
+                silent.add(produced.kafka.cluster)
