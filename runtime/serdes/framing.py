@@ -19,7 +19,7 @@ from ..records.keys import binary_array, binary_parts, ranges
 from .registry import Registry, Schema, registry_of
 from .serde import PayloadSpec, Problem, SerdeError
 
-_HEAD = 5
+HEAD = 5
 """The bytes before the value."""
 
 
@@ -73,11 +73,11 @@ def unframed(payloads: pa.BinaryArray) -> Framed:
     if len(starts):  # a slice has the bytes of the whole array
         data, starts = data[starts[0] : starts[-1] + lengths[-1]], starts - starts[0]
     valid = to_numpy(payloads.is_valid())
-    whole = valid & (lengths >= _HEAD)
-    heads = np.zeros((len(payloads), _HEAD), np.uint8)
-    heads[whole] = data[starts[whole][:, None] + np.arange(_HEAD)]
+    whole = valid & (lengths >= HEAD)
+    heads = np.zeros((len(payloads), HEAD), np.uint8)
+    heads[whole] = data[starts[whole][:, None] + np.arange(HEAD)]
     errors = {
-        int(row): f"{lengths[row]} bytes are too few: a payload begins with the number of its schema, in {_HEAD} bytes"
+        int(row): f"{lengths[row]} bytes are too few: a payload begins with the number of its schema, in {HEAD} bytes"
         for row in np.flatnonzero(valid & ~whole)
     }
     other = whole & (heads[:, 0] != 0)
@@ -90,7 +90,7 @@ def unframed(payloads: pa.BinaryArray) -> Framed:
     below = whole & ~other & (numbers < 0)
     errors |= {int(row): f"{numbers[row]} is no number of a schema" for row in np.flatnonzero(below)}
     numbers[below] = -1
-    return Framed(numbers, data, starts + _HEAD, np.maximum(lengths - _HEAD, 0), errors)
+    return Framed(numbers, data, starts + HEAD, np.maximum(lengths - HEAD, 0), errors)
 
 
 def framed(bodies: pa.BinaryArray, number: int) -> pa.BinaryArray:

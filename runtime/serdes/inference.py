@@ -187,8 +187,13 @@ class _Seen:
     def _object_type(self) -> tuple[pa.DataType | None, str]:
         parts = list(self.columns())
         named = [pa.field(part.name, part.type) for part in parts if part.type is not None]
-        left_out = "; ".join(f"without {part.name}: {part.note}" for part in parts if part.type is None)
+        left_out = "; ".join(f"without {_one_line(part.name)}: {part.note}" for part in parts if part.type is None)
         return (pa.struct(named), left_out) if named else (None, left_out or "an object without fields")
+
+
+def _one_line(name: str) -> str:
+    """A name for a comment, which ends with its line."""
+    return name if name.isprintable() else json.dumps(name)
 
 
 def _kind(value: Any) -> str:

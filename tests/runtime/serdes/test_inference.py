@@ -9,6 +9,10 @@ import pytest
 
 from headwater.runtime.records.types import ddl
 from headwater.runtime.serdes.inference import inferred
+from headwater.runtime.serdes.registered import registered
+from headwater.runtime.serdes.registry import Registry, Schema, SchemaType
+from headwater.runtime.serdes.serde import SerdeError
+from headwater.tests.runtime.serdes.served_registry import served_registry
 
 
 def columns(*objects: Any) -> dict[str, tuple[str | None, str]]:
@@ -36,6 +40,7 @@ def columns(*objects: Any) -> dict[str, tuple[str | None, str]]:
         ([[1], ["x"]], None, "its items: a whole number at t[0]@0, a text at t[0]@1"),
         ([{"b": 1}, {"c": None}], "struct<b:bigint>", "without c: always null"),
         ([{"b": {}}], None, "without b: an object without fields"),
+        ([{"b": 1, "c\nd": None}], "struct<b:bigint>", 'without "c\\nd": always null'),
         ([{"b": 1}, [1]], None, "an object at t[0]@0, a list at t[0]@1"),
     ],
 )
@@ -72,3 +77,25 @@ def test_wanted_format_wins_and_names_what_is_none() -> None:
     assert [column.name for column in inferred(payloads, "key", "binary").columns] == ["key"]
     assert inferred(payloads, "key", "json").why == "JSON objects, but for t[0]@1"
     assert inferred([], "key") is None
+
+
+@pytest.mark.parametrize(
+    ("schema", "body", "cause"),
+    [
+        (Schema(SchemaType.AVRO, '{"type": "nothing"}'), b"", "schema {} of the registry: "),
+        (
+            Schema(SchemaType.PROTOBUF, 'syntax = "proto3"; message A {}'),
+            b"",
+            "a payload with schema {} of the registry: ",
+        ),
+    ],
+)
+def test_schema_or_payload_that_cannot_be_read_is_an_error_with_a_way_out(
+    schema: Schema, body: bytes, cause: str
+) -> None:
+    registry = Registry(served_registry())
+    number = registry.register("t-value", schema)
+    with pytest.raises(SerdeError) as caught:
+        registered(registry, [("t[0]@0", b"\0" + number.to_bytes(4, "big") + body)])
+    assert caught.value.message.startswith(cause.format(number))
+    assert caught.value.hint
