@@ -122,6 +122,8 @@ def _compiled(text: str, references: Mapping[str, str]) -> FileDescriptorSet:
                 descriptor.name = name
                 binary.file.append(descriptor)
                 continue
+            if name.startswith("/") or ".." in name.split("/"):  # it would be written outside of the folder
+                raise ProtoSchemaError(f"a schema imports {name}, which is not the path of a file in its folder")
             path = Path(folder, "in", name)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(file, "utf-8")

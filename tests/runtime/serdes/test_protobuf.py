@@ -6,6 +6,7 @@ import base64
 import datetime as dt
 from decimal import Decimal
 from itertools import count
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ import pytest
 from headwater.runtime.ir.topology import SchemaRegistry
 from headwater.runtime.records.types import parse_columns
 from headwater.runtime.serdes.framing import SchemaOptions
-from headwater.runtime.serdes.protobuf.schemas import ProtoSchema
+from headwater.runtime.serdes.protobuf.schemas import ProtoSchema, ProtoSchemaError
 from headwater.runtime.serdes.protobuf.serde import ProtobufSerde, protobuf_serde
 from headwater.runtime.serdes.registry import Schema, SchemaReference, SchemaType, registry_of
 from headwater.runtime.serdes.serde import Direction, PayloadSpec, Role, SerdeError
@@ -389,6 +390,14 @@ def test_schema_with_references_is_read_with_what_it_imports(settings: SchemaReg
 
     assert written.payloads.to_pylist() == [payload(number, b"\x0a\x01a\x12\x03\x0a\x01b")]
     assert topic.read(*written.payloads.to_pylist()).columns.to_pylist() == [{"id": "a", "by": {"name": "b"}}]
+
+
+@pytest.mark.parametrize("name", ["{folder}/x.proto", "a/../../x.proto"])
+def test_import_outside_of_the_folder_of_a_schema_is_not_written(tmp_path: Path, name: str) -> None:
+    imported = name.format(folder=tmp_path)
+    with pytest.raises(ProtoSchemaError, match=r"x\.proto, which is not the path"):
+        assert ProtoSchema('syntax = "proto3"; message A {}', {imported: 'syntax = "proto3";'}).file
+    assert not list(tmp_path.iterdir())
 
 
 def test_descriptor_in_base64_is_a_schema_too(settings: SchemaRegistry) -> None:
