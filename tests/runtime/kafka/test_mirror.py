@@ -20,11 +20,21 @@ from headwater.runtime.engine.operators.kafka import Produce
 from headwater.runtime.ir.topology import KafkaTopic, PluginRef, Topic
 from headwater.runtime.kafka.admin import KafkaAdmin
 from headwater.runtime.kafka.mirror import KafkaMirror
-from headwater.runtime.kafka.outgoing import OtherMirrorError, Outgoing, Standing, TransactionLostError
+from headwater.runtime.kafka.outgoing import (
+    OtherMirrorError,
+    Outgoing,
+    PositionMovedError,
+    ResultReplacedError,
+    Standing,
+    TransactionLostError,
+)
 from headwater.runtime.kafka.reader import KafkaReader
 from headwater.runtime.kafka.worker import KafkaOfWorker
+from headwater.runtime.log.commit.descriptions import TopologyDescription
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.placed_log import PlacedLog
+from headwater.runtime.log.state import LogState
+from headwater.runtime.progress.committer import Committer
 from headwater.runtime.records.types import Kind
 from headwater.runtime.serdes.json import JsonSerde
 from headwater.tests.kafka.broker import KafkaBroker
@@ -41,9 +51,14 @@ Place = tuple[int, int]
 
 
 def run_epoch(
-    kafka: KafkaBroker, log: PlacedLog, target: str, taken: Sequence[Place], positions: Mapping[int, int]
+    kafka: KafkaBroker,
+    log: PlacedLog,
+    target: str,
+    taken: Sequence[Place],
+    positions: Mapping[int, int],
+    result: str = "one",
 ) -> None:
-    """An epoch of a task that writes `WORDS` to Kafka. The value of each record says its place."""
+    """An epoch of a task that writes `WORDS` to Kafka. The values say the places. `result`: its result."""
     numbers = np.arange(len(taken))
     lanes, at = (np.array([place[side] for place in taken], np.int64) for side in (0, 1))
     rows = Rows((numbers,), np.full(len(taken), Kind.VALUE, np.int8), numbers + TIME, numbers + TIME).with_columns(
@@ -61,9 +76,10 @@ def run_epoch(
         task=target,
         kafka=access,
         positions={"words": dict(positions)},
-        results={"words": "one"},
+        results={"words": result},
+        begins=taken[0][1] == 0,
     )
-    produce(Produce("words", WORDS, KafkaTopic(target), JSON, JSON), {"words": rows}, epoch)
+    produce(Produce("words", WORDS, KafkaTopic(target), JSON, JSON, "append"), {"words": rows}, epoch)
 
 
 def written(admin: KafkaAdmin, reader: KafkaReader, topic: str) -> list[bytes | None]:
@@ -79,6 +95,21 @@ def test_epoch_that_takes_lanes_in_another_order_writes_no_record_again(
     run_epoch(kafka, log, target, [(1, 0), (0, 0)], {0: 1, 1: 1})
     run_epoch(kafka, log, target, [(0, 1), (0, 2)], {0: 3, 1: 1})
     assert written(admin, reader, target) == [b'{"n":%d}' % number for number in (0, 1, 100, 2)]
+
+
+def test_task_with_an_old_result_does_not_follow_the_new_one(
+    kafka: KafkaBroker, admin: KafkaAdmin, reader: KafkaReader, tmp_path: Path
+) -> None:
+    """It was suspended before the switch, and its records would follow those of the new result."""
+    target, log = kafka.topic(), PlacedLog(EmbeddedLog(tmp_path))
+    run_epoch(kafka, log, target, [(0, 0)], {0: 1})
+    Committer(LogState.load(log.commits("p-words"))).claim(TopologyDescription(incarnation="two"))
+    run_epoch(kafka, log, target, [(0, 0), (0, 1)], {0: 2}, "two")
+    with pytest.raises(ResultReplacedError):
+        run_epoch(kafka, log, target, [(0, 0)], {0: 1})
+    with pytest.raises(PositionMovedError):
+        run_epoch(kafka, log, target, [(0, 1)], {0: 2})
+    assert written(admin, reader, target) == [b'{"n":%d}' % number for number in (0, 0, 1)]
 
 
 def test_mirror_that_another_one_has_replaced_says_so(kafka: KafkaBroker) -> None:
