@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..compiler.model.project import TO_KAFKA
 from ..readable_text import counted, json_text
 from .printing import tables
 from .printing.tables import size_text
@@ -33,6 +32,9 @@ def show_json(planned: Sequence[Removal], *, dry_run: bool) -> None:
 
 def show(planned: Sequence[Removal]) -> None:
     """List what would be removed: each topic with its records, and for each application its stores and its readers."""
+    # Here: help does not load the compiler.
+    from ..compiler.model.project import TO_KAFKA
+
     rows = [row for removal in planned for row in _rows(removal)]
     if rows:
         tables.show(_HEADER, rows, right=(3, 4))
