@@ -15,16 +15,18 @@ import ssl
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from ...errors import UnavailableError
 from ..ir.topology import SchemaRegistry
 from .serde import SerdeError
+
+Answer = TypeVar("Answer")
 
 PATIENCE = 10.0
 """The seconds for which a request is repeated while no registry answers, so that short outages end no run."""
@@ -126,10 +128,9 @@ class Registry:
         """The schema with a number, as payloads have it; None if there is none."""
         if number not in self._by_id:
             try:
-                found = self._ask("GET", f"schemas/ids/{number}")
+                self._by_id[number] = self._ask("GET", f"schemas/ids/{number}", _schema)
             except _NotFoundError:
                 return None
-            self._by_id[number] = _schema(found)
         return self._by_id[number]
 
     def latest(self, subject: str) -> RegisteredSchema | None:
@@ -145,7 +146,7 @@ class Registry:
     def number_of(self, subject: str, schema: Schema) -> int | None:
         """The number of a schema that a subject has; None if it does not have it."""
         try:
-            return int(self._ask("POST", f"subjects/{_path(subject)}", _body(schema))["id"])
+            return self._ask("POST", f"subjects/{_path(subject)}", _number, _body(schema))
         except _NotFoundError:
             return None
 
@@ -153,26 +154,19 @@ class Registry:
         """Why a schema cannot be the next version of a subject, by the subject's rule; empty if it can."""
         try:
             path = f"compatibility/subjects/{_path(subject)}/versions?verbose=true"
-            answer = self._ask("POST", path, _body(schema))
+            return self._ask("POST", path, _reasons, _body(schema))
         except _NotFoundError:
             return ()
-        if answer["is_compatible"]:
-            return ()
-        reasons = answer.get("messages") or [
-            answer.get("reason") or "the registry gives no reason"
-        ]  # Apicurio: `reason`
-        return [str(reason) for reason in reasons]
 
     def register(self, subject: str, schema: Schema) -> int:
         """Make a schema the next version of a subject, if it is none yet. Its number."""
-        return int(self._ask("POST", f"subjects/{_path(subject)}/versions", _body(schema))["id"])
+        return self._ask("POST", f"subjects/{_path(subject)}/versions", _number, _body(schema))
 
     def _version(self, subject: str, version: int | str) -> RegisteredSchema | None:
         try:
-            found = self._ask("GET", f"subjects/{_path(subject)}/versions/{version}")
+            return self._ask("GET", f"subjects/{_path(subject)}/versions/{version}", _registered)
         except _NotFoundError:
             return None
-        return RegisteredSchema(int(found["id"]), _schema(found), found["subject"], int(found["version"]))
 
     def _import(self, schema: Schema, found: dict[str, str]) -> None:
         for reference in schema.references:
@@ -187,27 +181,33 @@ class Registry:
 
     # Requests.
 
-    def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """The answer to a request. Raises _NotFoundError, RegistryError."""
+    def _ask(
+        self, method: str, path: str, read: Callable[[Any], Answer], body: Mapping[str, Any] | None = None
+    ) -> Answer:
+        """The answer to a request. `read`: what it says, from its JSON. Raises _NotFoundError, RegistryError."""
         until = time.monotonic() + PATIENCE
         while True:
             try:
-                return self._ask_each(method, path, body)
+                return self._ask_each(method, path, read, body)
             except RegistryUnreachableError:
                 if time.monotonic() >= until:
                     raise
             time.sleep(_PAUSE)
 
-    def _ask_each(self, method: str, path: str, body: Mapping[str, Any] | None) -> Any:
+    def _ask_each(
+        self, method: str, path: str, read: Callable[[Any], Answer], body: Mapping[str, Any] | None
+    ) -> Answer:
         """The answer of the first address that gives one."""
         for url in self._urls[:-1]:
             try:
-                return self._ask_one(url, method, path, body)
+                return self._ask_one(url, method, path, read, body)
             except RegistryUnreachableError:
                 continue
-        return self._ask_one(self._urls[-1], method, path, body)
+        return self._ask_one(self._urls[-1], method, path, read, body)
 
-    def _ask_one(self, url: str, method: str, path: str, body: Mapping[str, Any] | None) -> Any:
+    def _ask_one(
+        self, url: str, method: str, path: str, read: Callable[[Any], Answer], body: Mapping[str, Any] | None
+    ) -> Answer:
         try:
             request = urllib.request.Request(f"{url}/{path}", None if body is None else json.dumps(body).encode())
             request.method = method
@@ -218,7 +218,7 @@ class Registry:
                 # A server that redirects a request does not get the password of this one.
                 request.add_unredirected_header("Authorization", f"Basic {base64.b64encode(user).decode()}")
             with urllib.request.urlopen(request, timeout=_TIMEOUT, context=self._tls) as answer:
-                return json.load(answer)
+                return read(json.load(answer))
         except urllib.error.HTTPError as error:
             raise _error_of(url, f"{method} {path.partition('?')[0]}", error) from None
         except (OSError, http.client.HTTPException) as error:
@@ -228,10 +228,9 @@ class Registry:
             if isinstance(error, http.client.InvalidURL):
                 raise RegistryError(url, "the address is no URL", f"correct `url` under {_PROFILE}") from None
             raise RegistryUnreachableError(url, getattr(cause, "strerror", None) or str(cause)) from None
-        except ValueError:
-            raise RegistryError(
-                url, f"the answer to {method} {path} is no JSON", f"correct `url` under {_PROFILE}"
-            ) from None
+        except (ValueError, TypeError, KeyError, AttributeError):
+            what = f"the answer to {method} {path} is not that of a schema registry"
+            raise RegistryError(url, what, f"correct `url` under {_PROFILE}") from None
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:
@@ -246,7 +245,7 @@ def _error_of(url: str, request: str, error: urllib.error.HTTPError) -> Exceptio
     try:
         said = json.loads(error.read() or b"{}")
         message = str(said.get("message") or error.reason)
-    except (ValueError, OSError, AttributeError):
+    except (ValueError, OSError, http.client.HTTPException, AttributeError):
         said, message = {}, str(error.reason)
     if error.code in (401, 403):
         return RegistryLoginError(url, error.code, request)
@@ -267,6 +266,22 @@ def _schema(found: Mapping[str, Any]) -> Schema:
         SchemaReference(each["name"], each["subject"], int(each["version"])) for each in found.get("references") or ()
     )
     return Schema(SchemaType(found.get("schemaType") or SchemaType.AVRO), found["schema"], tuple(references))
+
+
+def _registered(found: Mapping[str, Any]) -> RegisteredSchema:
+    return RegisteredSchema(_number(found), _schema(found), found["subject"], int(found["version"]))
+
+
+def _number(found: Mapping[str, Any]) -> int:
+    return int(found["id"])
+
+
+def _reasons(found: Mapping[str, Any]) -> list[str]:
+    """Why a schema is not compatible; empty if it is."""
+    if found["is_compatible"]:
+        return []
+    # Apicurio has one `reason`.
+    return [str(each) for each in found.get("messages") or [found.get("reason") or "the registry gives no reason"]]
 
 
 def _body(schema: Schema) -> dict[str, Any]:

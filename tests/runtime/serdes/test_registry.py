@@ -110,6 +110,38 @@ def test_wrong_address_is_no_missing_schema(schema_registry: RegistryServer) -> 
         Registry(SchemaRegistry(schema_registry.url.replace("ccompat", "nothing"))).latest("x")
 
 
+@pytest.mark.parametrize(
+    "body",
+    [b"<html>", b"[]", b"{}", b'{"schema": "", "schemaType": "WSDL", "id": "x"}'],
+    ids=["html", "list", "empty", "other"],
+)
+def test_answer_of_another_service_is_an_error_of_the_registry(body: bytes) -> None:
+    class Other(BaseHTTPRequestHandler):
+        def answer(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_GET = do_POST = answer  # noqa: N815
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Other) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        registry = Registry(SchemaRegistry(f"http://127.0.0.1:{server.server_port}"))
+        for ask in (
+            lambda: registry.schema(1),
+            lambda: registry.latest("x"),
+            lambda: registry.number_of("x", avro("Order")),
+            lambda: registry.incompatibilities("x", avro("Order")),
+            lambda: registry.register("x", avro("Order")),
+        ):
+            with pytest.raises(RegistryError, match=r"is not that of a schema registry.*correct `url`"):
+                ask()
+        server.shutdown()
+
+
 def test_registry_that_is_down_is_unavailable_and_another_address_helps(
     schema_registry: RegistryServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
