@@ -18,7 +18,7 @@ from .limits import Limits
 from .mirror_position import MirrorPosition
 from .outgoing import OtherMirrorError, Outgoing, Positions, Standing, TransactionLostError
 from .producer import PRODUCED, TransactionalProducer
-from .reader import HEADERS, KafkaRange, open_reader
+from .reader import HEADERS, KafkaRange, KafkaReader
 
 _METADATA_SECONDS = 30.0
 """How long the number of partitions, and what the topic takes, are taken as known."""
@@ -98,10 +98,13 @@ class KafkaMirror:
         Transactions of other tasks may be open, and hide records behind them: reading waits for their ends.
         """
         topic = self._topic_now()
-        reader = open_reader(self._cluster, self._name)
-        for partition, ends in enumerate(self._admin.ends([topic])[self._topic]):
-            for batch in reader.read(KafkaRange(topic.name, topic.id, partition, ends.low, ends.high)):
-                yield partition, batch
+        reader = KafkaReader(self._cluster, self._name)  # of its own: consumers that stay open have threads
+        try:
+            for partition, ends in enumerate(self._admin.ends([topic])[self._topic]):
+                for batch in reader.read(KafkaRange(topic.name, topic.id, partition, ends.low, ends.high)):
+                    yield partition, batch
+        finally:
+            reader.close()
 
     def close(self) -> None:
         """End the producer. The next call opens another one."""
