@@ -206,7 +206,7 @@ TESTS = {
         "runtime/changes/test_inputs.py::test_topic_declared_otherwise_than_its_records_is_refused_with_a_way_out",
     ),
     "more partitions of a topic in [Kafka](kafka.md) that is read": (
-        "runtime/local/test_kafka_changes.py::test_added_partitions_are_told_once_and_copied_from_the_next_start_on",
+        "runtime/local/test_kafka_changes.py::test_added_partitions_are_copied_by_the_run_that_sees_them",
     ),
     "a topic in Kafka that was deleted and created again": (
         "runtime/local/test_kafka_changes.py::test_topic_that_was_created_again_is_not_copied_until_it_is_moved",
