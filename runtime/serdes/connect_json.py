@@ -89,7 +89,11 @@ def read_connect(
 ) -> tuple[Sequence[pa.Array], Mapping[int, str]]:
     """The columns of JSON values with a schema of Connect, as JSON, or without one if it is empty; errors of rows."""
     columns = tuple(spec.columns.items())
-    types, converts = _conversions(schema, columns)
+    try:
+        types, converts = _conversions(schema, columns)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        nothing = [pa.nulls(len(values), kind) for _, kind in columns]
+        return nothing, dict.fromkeys(range(len(values)), "its schema is not one of Kafka Connect")
     read = JsonDeserializer(replace(spec, columns=types)).read(values)
     found, errors = list(read.columns.columns), dict(read.errors)
     for number, ((name, kind), convert) in enumerate(zip(columns, converts, strict=True)):

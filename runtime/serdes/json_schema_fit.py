@@ -84,8 +84,14 @@ def parsed(text: str) -> JsonSchema:
 
 
 def misfit(schema: JsonSchema, columns: Mapping[str, pa.DataType], direction: Direction) -> str | None:
-    """Why objects with these columns do not fit a schema, or objects with the schema these columns; None if they do."""
-    return next(_misfits(schema, schema, pa.struct(list(columns.items())), direction, ""), None)
+    """Why objects with these columns do not fit a schema, or objects with the schema these columns; None if they do.
+
+    Raises SerdeError.
+    """
+    try:
+        return next(_misfits(schema, schema, pa.struct(list(columns.items())), direction, ""), None)
+    except (TypeError, AttributeError, RecursionError):
+        raise SerdeError("it is not a JSON Schema") from None
 
 
 def refuses_null(schema: JsonSchema, columns: Mapping[str, pa.DataType]) -> Iterator[str]:

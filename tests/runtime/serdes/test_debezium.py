@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from headwater.plugins.manager import PluginManager
 from headwater.runtime.records.types import parse_columns
+from headwater.runtime.serdes.connect_json import ConnectJsonSerde
 from headwater.runtime.serdes.registry import Schema, SchemaType, registry_of
 from headwater.runtime.serdes.serde import Decoded, Direction, PayloadSpec, Role
 from headwater.tests.runtime.serdes.avro_values import by_fastavro
@@ -237,6 +238,24 @@ def test_value_beyond_its_column_is_an_error_of_its_record() -> None:
         0: f"column after: t: {2**62} is no timestamp",
         1: "column after: n: '1000e0' is no decimal(3,0)",
     }
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        "text",
+        [1],
+        {"fields": [{"type": "int32"}]},
+        {"fields": [{"field": "id", "name": "org.apache.kafka.connect.data.Decimal"}]},
+        {"fields": [{"field": "id", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "x"}}]},
+    ],
+)
+def test_schema_that_is_none_of_connect_is_an_error_of_its_records(schema: object) -> None:
+    payloads = [json.dumps({"schema": schema, "payload": {"id": 1}}).encode(), b'{"id":"2.00"}']
+    spec = PayloadSpec("parcels", Role.VALUE, parse_columns("id decimal(10,2)"))
+    read = ConnectJsonSerde().deserializer(spec).read(pa.array(payloads, pa.binary()))
+    assert dict(read.errors) == {0: "its schema is not one of Kafka Connect"}
+    assert read.columns.to_pylist() == [{"id": None}, {"id": Decimal("2.00")}]
 
 
 def test_schema_that_changes_between_records_counts_for_its_own_records() -> None:

@@ -16,7 +16,7 @@ from hypothesis import given
 
 from headwater.plugins.manager import PluginManager
 from headwater.runtime.records.types import parse_columns
-from headwater.runtime.serdes.json_schema_fit import json_types, object_schema
+from headwater.runtime.serdes.json_schema_fit import json_types, misfit, object_schema
 from headwater.runtime.serdes.registry import RegisteredSchema, Schema, SchemaType, registry_of
 from headwater.runtime.serdes.serde import Decoded, Direction, Encoded, PayloadSpec, Role, SerdeError
 from headwater.tests.runtime.serdes.columns import TYPES, batches
@@ -173,6 +173,12 @@ def test_columns_that_do_not_fit_a_schema_are_an_error_of_all_records_with_it() 
     assert found.errors == {
         0: f"schema {number} does not fit the columns: id is of type integer there, and string here"
     }
+
+
+@pytest.mark.parametrize("schema", [{"properties": {"a": {"type": 5}}}, {"oneOf": [{"$ref": "#"}]}])
+def test_schema_that_cannot_be_compared_with_columns_is_an_error(schema: object) -> None:
+    with pytest.raises(SerdeError, match="it is not a JSON Schema"):
+        misfit(schema, parse_columns("a bigint"), Direction.READ)
 
 
 def test_each_record_is_read_by_the_names_of_its_fields() -> None:
