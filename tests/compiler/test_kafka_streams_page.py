@@ -17,6 +17,7 @@ TOPICS, TOPOLOGY, COGROUP = (yaml.safe_load(text) for text in re.findall(r"```ya
 OF_FLOW = {"from", "to", "start", "on_error"}
 OF_TOPOLOGY = {"tables", "stores", "flows", "assignment"}
 OF_TARGET = {"spark", "log", "state_dir", "state_cleanup_delay", "epoch", "client_tags"}
+IN_KAFKA = {"partitions": 1, "key": {"name": "string"}, "windowed": True, "value": {"n": "int"}}
 FUNCTIONS = {
     "functions__first": "class First:\n    def process(self, record):\n        pass\n",
     "functions__flights": "def worse(old, new):\n    return new\n",
@@ -70,6 +71,9 @@ def test_yaml_of_row_compiles(
             settings["profiles.yml"][key] = value
         elif key == "topics":
             topics |= value
+        elif key == "key":  # of a topic in Kafka
+            topics["read"] = IN_KAFKA | {"kafka": item}
+            settings["profiles.yml"]["kafka"] = {"main": {"bootstrap_servers": "kafka:9092"}}
         elif key == "name":
             settings["headwater.yml"][key] = value
         else:

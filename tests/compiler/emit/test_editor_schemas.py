@@ -25,6 +25,7 @@ OTHERS = {"scrape_configs", "repos", "jobs"}
 TOPOLOGY = {"topology": "example", "flows": {"all": {"from": "clicks", "to": "copies"}}}
 PROJECT = {"name": "example", "version": "1"}
 TOPIC = {"partitions": 1, "value": {"a": "int"}}
+CLUSTER = {"bootstrap_servers": "kafka:9092"}
 
 
 def project_files() -> list[Path]:
@@ -66,6 +67,13 @@ def whole(block: dict[str, Any]) -> tuple[str, Any]:
         return "project", PROJECT | block
     if keys <= {"log", "lineage", "spark", "state_dir", "racks", "cleaner"}:
         return "profiles", {"example": {"target": "local", "targets": {"local": block}}}
+    if keys == {"kafka"}:
+        return "topics", {"topics": {"example": TOPIC | block}}
+    if keys <= {"bootstrap_servers", "security", "client", "registry"}:
+        return whole({"main": block})
+    if keys == {"main"}:
+        clusters = {"main": CLUSTER | block["main"]}
+        return "profiles", {"example": {"target": "local", "targets": {"local": {"kafka": clusters}}}}
     if len(keys) == 1 and "targets" in (next(iter(block.values())) or {}):
         return "profiles", block
     if "steps" in keys:
