@@ -89,7 +89,11 @@ class _Deserializer:
             if why is not None:
                 errors |= dict.fromkeys(rows.tolist(), f"schema {number} does not fit the columns: {why}")
                 continue
-            found, bad = self._read(schema.text, parts.bodies(rows))
+            try:
+                found, bad = self._read(schema.text, parts.bodies(rows))
+            except (SerdeError, RecursionError) as error:
+                errors |= dict.fromkeys(rows.tolist(), f"schema {number} cannot be read: {error}")
+                continue
             columns = [put(column, rows, one) for column, one in zip(columns, found, strict=True)]
             errors |= {int(rows[row]): error for row, error in bad.items()}
         return decoded(self.spec, columns, len(payloads), errors)

@@ -111,6 +111,14 @@ class _NotFoundError(Exception):
     """A subject, a version or a schema does not exist."""
 
 
+_MISSING_SECONDS = 10.0
+"""How long a registry is not asked again for a number that it does not have. A topic of another format may have many
+records that begin with the byte 0 and such a number."""
+
+_MOST_MISSING = 10_000
+"""Numbers that are remembered as missing."""
+
+
 class Registry:
     """Schemas by number and by subject. Raises RegistryError."""
 
@@ -118,6 +126,7 @@ class Registry:
         self._settings = settings
         self._urls = [url.strip().rstrip("/") for url in settings.url.split(",")]
         self._by_id: dict[int, Schema] = {}
+        self._missing: dict[int, float] = {}
 
     @property
     def url(self) -> str:
@@ -127,9 +136,15 @@ class Registry:
     def schema(self, number: int) -> Schema | None:
         """The schema with a number, as payloads have it; None if there is none."""
         if number not in self._by_id:
+            now = time.monotonic()
+            if self._missing.get(number, -_MISSING_SECONDS) > now - _MISSING_SECONDS:
+                return None
             try:
                 self._by_id[number] = self._ask("GET", f"schemas/ids/{number}", _schema)
             except _NotFoundError:
+                if len(self._missing) >= _MOST_MISSING:
+                    self._missing.clear()
+                self._missing[number] = now
                 return None
         return self._by_id[number]
 

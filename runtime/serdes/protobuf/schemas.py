@@ -45,7 +45,7 @@ KNOWN = {
 }
 """Files that schemas of a registry import without a reference to them, beside those of google/protobuf."""
 
-_MAIN = "schema.proto"
+_MAIN = "headwater/schema.proto"
 
 
 class ProtoSchemaError(SerdeError):
@@ -134,7 +134,7 @@ def _compiled(text: str, references: Mapping[str, str]) -> FileDescriptorSet:
         command = [PROTOC_EXE, *found, "--include_imports", f"--descriptor_set_out={folder}/out", _MAIN]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            reasons = "; ".join(done.stderr.replace(f"{folder}/in/", "").splitlines())
+            reasons = "; ".join(done.stderr.replace(f"{folder}/in/", "").replace(_MAIN, "schema.proto").splitlines())
             raise ProtoSchemaError(f"a schema is no Protobuf: {reasons}")
         return FileDescriptorSet.FromString(Path(folder, "out").read_bytes())
 
@@ -185,7 +185,7 @@ class MessageType:
     def _many(self) -> Any:
         """The class of a message with many of these messages."""
         file = self.descriptor.file
-        many = FileDescriptorProto(name="many.proto", syntax="proto3", dependency=[file.name])
+        many = FileDescriptorProto(name="headwater/many.proto", syntax="proto3", dependency=[file.name])
         field = many.message_type.add(name="HeadwaterMany").field.add(name="each", number=1)
         field.label, field.type = FieldDescriptorProto.LABEL_REPEATED, FieldDescriptorProto.TYPE_MESSAGE
         field.type_name = f".{self.descriptor.full_name}"

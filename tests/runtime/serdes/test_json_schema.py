@@ -254,6 +254,17 @@ def test_changes_by_debezium_have_the_types_in_their_schema() -> None:
     }
 
 
+def test_envelope_whose_schema_is_not_json_is_an_error_of_its_records() -> None:
+    spec = spec_of("id int")
+    assert spec.registry is not None
+    number = registry_of(spec.registry).register("odd", Schema(SchemaType.JSON, "{no JSON"))
+
+    found = read(spec, payload(number, change("c", {"id": 1})), None, envelope="debezium")
+
+    assert found.errors.keys() == {0}
+    assert f"schema {number} cannot be read" in found.errors[0]
+
+
 def test_strategy_by_records_needs_a_subject() -> None:
     serde = PluginManager(installed=False).serdes.create("json_schema", {"subject_name_strategy": "record"})
 

@@ -110,6 +110,27 @@ def test_wrong_address_is_no_missing_schema(schema_registry: RegistryServer) -> 
         Registry(SchemaRegistry(schema_registry.url.replace("ccompat", "nothing"))).latest("x")
 
 
+def test_missing_number_is_not_asked_for_again_at_once() -> None:
+    asked = list[str]()
+
+    class Empty(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(404)
+            self.end_headers()
+            self.wfile.write(b'{"error_code": 40403, "message": "Schema not found"}')
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Empty) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        registry = Registry(SchemaRegistry(f"http://127.0.0.1:{server.server_port}"))
+        assert [registry.schema(number) for number in (7, 7, 8, 7)] == [None] * 4
+        server.shutdown()
+    assert asked == ["/schemas/ids/7", "/schemas/ids/8"]
+
+
 @pytest.mark.parametrize(
     "body",
     [b"<html>", b"[]", b"{}", b'{"schema": "", "schemaType": "WSDL", "id": "x"}'],
