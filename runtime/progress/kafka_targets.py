@@ -14,10 +14,10 @@ from ..log.state import LogState
 class KafkaTargetReplacedError(HeadwaterError):
     """A topic in Kafka was deleted and created again: it lacks what was written. `topic`: of the log."""
 
-    def __init__(self, application: str, topic: str, target: str, was: str, is_: str) -> None:
+    def __init__(self, application: str, topic: str, target: str, was: str, now: str) -> None:
         move = f"headwater rewind {application.partition('-')[2]} --topic {topic} --to"
         super().__init__(
-            f"{target} in Kafka was deleted and created again (its id was {was}, and is {is_}): it lacks the records "
+            f"{target} in Kafka was deleted and created again (its id was {was}, and is {now}): it lacks the records "
             f"of {topic} that were written before",
             f"to write all of them again: {move} earliest; to go on with later records only: {move} latest",
         )
@@ -48,8 +48,8 @@ def _with_ids(part: Subtopology, own: LogState, clusters: Clusters) -> Subtopolo
 
 def check_targets(topology: Topology, own: LogState) -> None:
     """Raise KafkaTargetReplacedError if a topic is another one than at the last start of the application, `own`."""
-    for topic, was, is_ in _replaced(topology, own):
-        raise KafkaTargetReplacedError(topology.application, topic, *was, is_)
+    for topic, was, now in _replaced(topology, own):
+        raise KafkaTargetReplacedError(topology.application, topic, *was, now)
 
 
 def _replaced(topology: Topology, own: LogState) -> Iterator[tuple[str, tuple[str, str], str]]:
