@@ -51,7 +51,7 @@ from .writing import Write, in_two_of_one, rows_of, writers
 Columns = tuple[tuple[str, pa.DataType], ...]
 
 _BEYOND = 2**31 - 1
-"""The end of what `binary_slice` takes: with an open end it fails for a value that has no more bytes."""
+"""The end of what `binary_slice` takes: without one, that of pyarrow 26.0.1 fails for an even number of rows."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
