@@ -137,7 +137,7 @@ class KafkaTopicReplacedError(HeadwaterError):
         super().__init__(
             f"topic {topic.name} of Kafka cluster {topic.cluster} was deleted and created again while it was read (its "
             f"id was {topic.id}, is {now}): its offsets count other records now",
-            "what was copied stays as it is; `headwater plan` says how to go on with the new topic",
+            "what was copied stays as it is; run again: the next start says how to go on with the new topic",
         )
         self.topic = topic
         self.now = now
