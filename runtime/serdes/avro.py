@@ -22,7 +22,16 @@ from .avro_resolve import AvroMismatchError, Resolver
 from .avro_schema import AvroSchemaError, AvroType, is_full_name, parse_schema, schema_text
 from .avro_write import AvroWriter
 from .debezium import DebeziumSerde
-from .framing import Framed, SchemaMissingError, SchemaOptions, framed, registered, registry_for, unframed
+from .framing import (
+    Framed,
+    SchemaOptions,
+    framed,
+    latest_schema,
+    registered,
+    registry_for,
+    schema_of_payloads,
+    unframed,
+)
 from .registry import Registry, Schema, SchemaType
 from .serde import (
     Decoded,
@@ -113,12 +122,8 @@ class AvroDeserializer:
 
     def _reader(self, number: int) -> ColumnsReader | str:
         """The reader of payloads with a schema, or what is wrong with them."""
-        schema = registry_for(self.spec).schema(number)
-        if schema is None:
-            return f"the schema registry has no schema {number}"
-        if schema.type is not SchemaType.AVRO:
-            return f"schema {number} is one of {schema.type}, not of Avro"
-        return _resolved(number, schema, _Key.of(self.spec), self.options)
+        schema = schema_of_payloads(registry_for(self.spec), number, SchemaType.AVRO)
+        return schema if isinstance(schema, str) else _resolved(number, schema, _Key.of(self.spec), self.options)
 
     def _in_order(self, rows: int, read: list[list[pa.Array]], order: list[Int64s]) -> list[pa.Array]:
         if not read:
@@ -207,24 +212,16 @@ def _fitted(key: _Key, options: SchemaOptions, record: str | None) -> tuple[int,
     registry = registry_for(spec)
     name = record or _record_name(spec)
     subject = options.subject_of(spec, name)
-    latest = registry.latest(subject)
-    if options.register:
-        if record is None and latest is not None and latest.schema.type is SchemaType.AVRO:
+    latest = latest_schema(registry, subject, options, SchemaType.AVRO)
+    if latest is None or options.register:
+        if record is None and latest is not None:
             # A record with another name is incompatible.
             name = _parsed(registry, latest.schema).full_name or name
         schema = Schema(SchemaType.AVRO, schema_text(spec.columns, name))
         number = registered(registry, subject, schema)
     else:
-        if latest is None:
-            raise SchemaMissingError(
-                f"the schema registry at {registry.url} has no subject {subject}, as whose schema the {spec.role}s of "
-                f"topic {spec.topic} are written",
-                "register its schema, name another `subject`, or write `register: true`",
-            )
         number, schema = latest.id, latest.schema
     try:
-        if schema.type is not SchemaType.AVRO:
-            raise AvroMismatchError(f"it is one of {schema.type}")
         return number, columns_writer(_parsed(registry, schema), spec.columns)
     except (AvroMismatchError, AvroSchemaError) as error:
         raise SerdeError(

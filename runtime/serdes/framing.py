@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from ..records.arrays import Int64s, to_numpy
 from ..records.keys import binary_array, binary_parts, ranges
-from .registry import Registry, Schema, registry_of
+from .registry import RegisteredSchema, Registry, Schema, SchemaType, registry_of
 from .serde import PayloadSpec, Problem, SerdeError
 
 HEAD = 5
@@ -172,6 +172,37 @@ def registry_for(spec: PayloadSpec) -> Registry:
     if spec.registry is None:
         raise SerdeError(f"the cluster of topic {spec.topic} has no schema registry", "add `registry` in profiles.yml")
     return registry_of(spec.registry)
+
+
+def schema_of_payloads(registry: Registry, number: int, language: SchemaType) -> Schema | str:
+    """The schema with a number, as payloads have it, or what is wrong with all payloads that have it."""
+    schema = registry.schema(number)
+    if schema is None:
+        return f"the schema registry has no schema {number}"
+    if schema.type is not language:
+        return f"schema {number} is {schema.type}, not {language}"
+    return schema
+
+
+def latest_schema(
+    registry: Registry, subject: str, options: SchemaOptions, language: SchemaType
+) -> RegisteredSchema | None:
+    """The schema that a subject has for what is written; None if it has none, and a run registers one.
+
+    Raises SchemaMissingError, SerdeError for a schema in another language.
+    """
+    latest = registry.latest(subject)
+    if latest is None and not options.register:
+        raise SchemaMissingError(
+            f"subject {subject} of {registry.url} has no schema",
+            "register one, write `register: true` beside the format, or correct `subject`",
+        )
+    if latest is not None and latest.schema.type is not language:
+        raise SerdeError(
+            f"schema {latest.id} of subject {subject} is {latest.schema.type}, not {language}",
+            "correct `subject` or the format",
+        )
+    return latest
 
 
 def registered(registry: Registry, subject: str, schema: Schema) -> int:

@@ -16,7 +16,16 @@ from ..expressions.json.conversions import put
 from ..records.arrays import BadValueError, Bools, to_numpy
 from .connect_json import read_connect
 from .debezium import DebeziumSerde
-from .framing import SchemaMissingError, SchemaOptions, SubjectNameStrategy, framed, registered, registry_for, unframed
+from .framing import (
+    SchemaOptions,
+    SubjectNameStrategy,
+    framed,
+    latest_schema,
+    registered,
+    registry_for,
+    schema_of_payloads,
+    unframed,
+)
 from .json import JsonDeserializer, JsonSerde, JsonSerializer
 from .json_schema_fit import as_connect, json_types, misfit, object_schema, parsed, refuses_null
 from .registry import Registry, Schema, SchemaType
@@ -80,10 +89,9 @@ class _Deserializer:
         errors = dict(parts.errors)
         columns = [pa.nulls(len(payloads), kind) for kind in self.spec.columns.values()]
         for number, rows in parts.groups():
-            schema = registry.schema(number)
-            if schema is None or schema.type is not SchemaType.JSON:
-                other = f"schema {number} is {schema.type}, not {SchemaType.JSON}" if schema is not None else ""
-                errors |= dict.fromkeys(rows.tolist(), other or f"the schema registry has no schema {number}")
+            schema = schema_of_payloads(registry, number, SchemaType.JSON)
+            if isinstance(schema, str):
+                errors |= dict.fromkeys(rows.tolist(), schema)
                 continue
             why = None if self.connect else _misfit(schema.text, _columns(self.spec))
             if why is not None:
@@ -176,18 +184,8 @@ def _target(registry: Registry, options: SchemaOptions, topic: str, role: Role, 
     """Raises SerdeError."""
     types: Mapping[str, pa.DataType] = dict(columns)
     subject = options.subject_of(PayloadSpec(topic, role, types), topic)
-    latest = registry.latest(subject)
-    if latest is None and not options.register:
-        raise SchemaMissingError(
-            f"subject {subject} of {registry.url} has no schema",
-            "register one, write `register: true` beside the format, or correct `subject`",
-        )
+    latest = latest_schema(registry, subject, options, SchemaType.JSON)
     if latest is not None:
-        if latest.schema.type is not SchemaType.JSON:
-            raise SerdeError(
-                f"schema {latest.id} of subject {subject} is {latest.schema.type}, not {SchemaType.JSON}",
-                "correct `subject` or the format",
-            )
         why = misfit(parsed(latest.schema.text), types, Direction.WRITE)
         if why is None:
             return _Target(latest.id, frozenset(refuses_null(parsed(latest.schema.text), types)))

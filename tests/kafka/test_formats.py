@@ -151,7 +151,7 @@ def test_avro_without_a_schema_fails_and_is_written_once_it_is_there(
     produced(kafka, copying.source, [("a", {"n": 1}), ("b", None)])
     copying.run(copying.incoming)
     assert failed.status == "failed"
-    assert f"no subject {copying.target}-value" in str(failed.error)
+    assert f"subject {copying.target}-value of" in str(failed.error)
     registering = replace(copying, value=PluginRef("avro", {"register": True}))
     (result,) = registering.run(registering.outgoing)
     assert (result.status, result.error) == ("caught_up", None)

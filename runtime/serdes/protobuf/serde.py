@@ -18,15 +18,16 @@ from ...records.arrays import BadValueError, Bools
 from ...records.keys import normal_key
 from ...records.types import ddl
 from ..framing import (
-    SchemaMissingError,
     SchemaOptions,
     SubjectNameStrategy,
     framed,
+    latest_schema,
     registered,
     registry_for,
+    schema_of_payloads,
     unframed,
 )
-from ..registry import RegisteredSchema, Registry, Schema, SchemaType
+from ..registry import Registry, Schema, SchemaType
 from ..serde import (
     Decoded,
     Deserializer,
@@ -193,11 +194,9 @@ class _Reader:
 @lru_cache(maxsize=256)
 def _reader(registry: Registry, number: int, name: str | None, columns: Columns) -> _Reader:
     """Raises _UnreadableSchemaError, RegistryError."""
-    found = registry.schema(number)
-    if found is None:
-        raise _UnreadableSchemaError(f"the schema registry has no schema {number}")
-    if found.type is not SchemaType.PROTOBUF:
-        raise _UnreadableSchemaError(f"schema {number} is {found.type}, not {SchemaType.PROTOBUF}")
+    found = schema_of_payloads(registry, number, SchemaType.PROTOBUF)
+    if isinstance(found, str):
+        raise _UnreadableSchemaError(found)
     schema = ProtoSchema(found.text, registry.imported(found))
     try:
         indexes = schema.indexes(name)
@@ -278,15 +277,11 @@ def _writer(registry: Registry, topic: str, role: Role, serde: ProtobufSerde, co
     types = dict(columns)
     name = serde.message or message_name(topic, role)
     subject = serde.options.subject_of(PayloadSpec(topic, role, types), name)
-    latest = registry.latest(subject)
-    if latest is None and not serde.options.register:
-        raise SchemaMissingError(
-            f"subject {subject} of {registry.url} has no schema",
-            "register one, write `register: true` beside the format, or correct `subject`",
-        )
-    if latest is not None:
+    latest = latest_schema(registry, subject, serde.options, SchemaType.PROTOBUF)
+    schema = None if latest is None else ProtoSchema(latest.schema.text, registry.imported(latest.schema))
+    if latest is not None and schema is not None:
         try:
-            return _fitting(latest.id, _proto_schema(latest, registry), serde.message, types)
+            return _fitting(latest.id, schema, serde.message, types)
         except (MisfitError, NoSuchMessageError) as error:
             if not serde.options.register:
                 hint = "declare columns that the schema holds, register another schema, or write `register: true`"
@@ -294,22 +289,12 @@ def _writer(registry: Registry, topic: str, role: Role, serde: ProtobufSerde, co
                     f"the columns do not fit schema {latest.id} of subject {subject}: {error}", hint
                 ) from None
     before = None
-    if latest is not None:
-        schema = _proto_schema(latest, registry)
+    if schema is not None:
         with suppress(NoSuchMessageError):
             before = schema.message(schema.indexes(serde.message))
             name = before.full_name
     new = Schema(SchemaType.PROTOBUF, proto_text(name, types, before))
     return _fitting(registered(registry, subject, new), ProtoSchema(new.text, {}), name, types)
-
-
-def _proto_schema(latest: RegisteredSchema, registry: Registry) -> ProtoSchema:
-    if latest.schema.type is not SchemaType.PROTOBUF:
-        raise SerdeError(
-            f"schema {latest.id} of subject {latest.subject} is {latest.schema.type}, not {SchemaType.PROTOBUF}",
-            "correct `subject` or the format",
-        )
-    return ProtoSchema(latest.schema.text, registry.imported(latest.schema))
 
 
 def _fitting(number: int, schema: ProtoSchema, name: str | None, columns: Mapping[str, pa.DataType]) -> _Writer:
