@@ -213,22 +213,21 @@ def _fitted(key: _Key, options: SchemaOptions, record: str | None) -> tuple[int,
     name = record or _record_name(spec)
     subject = options.subject_of(spec, name)
     latest = latest_schema(registry, subject, options, SchemaType.AVRO)
-    if latest is None or options.register:
-        if record is None and latest is not None:
-            # A record with another name is incompatible.
-            name = _parsed(registry, latest.schema).full_name or name
-        schema = Schema(SchemaType.AVRO, schema_text(spec.columns, name))
-        number = registered(registry, subject, schema)
-    else:
-        number, schema = latest.id, latest.schema
-    try:
-        return number, columns_writer(_parsed(registry, schema), spec.columns)
-    except (AvroMismatchError, AvroSchemaError) as error:
-        raise SerdeError(
-            f"schema {number}, the latest of subject {subject}, does not hold the {spec.role}s of topic {spec.topic}: "
-            f"{error}",
-            "change the columns, register another schema, or name another `subject`",
-        ) from None
+    if latest is not None:
+        try:
+            avro = _parsed(registry, latest.schema)
+            if record is None:
+                name = avro.full_name or name  # a record with another name is incompatible
+            return latest.id, columns_writer(avro, spec.columns)
+        except (AvroMismatchError, AvroSchemaError) as error:
+            if not options.register:
+                raise SerdeError(
+                    f"schema {latest.id}, the latest of subject {subject}, does not hold the {spec.role}s of topic "
+                    f"{spec.topic}: {error}",
+                    "change the columns, register another schema, or write `register: true`",
+                ) from None
+    schema = Schema(SchemaType.AVRO, schema_text(spec.columns, name))
+    return registered(registry, subject, schema), columns_writer(_parsed(registry, schema), spec.columns)
 
 
 def _parsed(registry: Registry, schema: Schema) -> AvroType:

@@ -139,8 +139,9 @@ def test_schema_has_to_be_there_unless_it_is_registered(registry: Registry, spec
     assert avro_serde().serializer(spec).write(BATCH, NONE_ABSENT) == written
 
 
+@pytest.mark.parametrize("register", [False, True])
 def test_columns_are_written_in_the_latest_schema_and_its_limits_are_errors_of_rows(
-    registry: Registry, spec: PayloadSpec
+    registry: Registry, spec: PayloadSpec, register: bool
 ) -> None:
     put(registry, spec, record(id="string"))
     schema = record(carrier="string", id="double", note={"type": "string", "default": "-"})
@@ -148,7 +149,7 @@ def test_columns_are_written_in_the_latest_schema_and_its_limits_are_errors_of_r
 
     narrow = replace(spec, columns={"id": pa.int32(), "carrier": pa.string()})
     batch = pa.record_batch({"id": pa.array([1, 2, 3], pa.int32()), "carrier": ["UA", None, None]})
-    written = avro_serde().serializer(narrow).write(batch, np.array([False, False, True]))
+    written = avro_serde(register=register).serializer(narrow).write(batch, np.array([False, False, True]))
 
     (expected,) = by_fastavro(schema, {"id": 1.0, "carrier": "UA", "note": "-"})
     assert written.payloads.to_pylist() == [payload(number, expected), None, None]
