@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -220,7 +221,7 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
     def sleep(_: float) -> None:
         raise AssertionError("waits for the registry")
 
-    monkeypatch.setattr(registries.time, "sleep", sleep)
+    monkeypatch.setattr(registries, "time", SimpleNamespace(**vars(registries.time) | {"sleep": sleep}))
 
 
 @pytest.mark.usefixtures("no_pause")
