@@ -117,4 +117,4 @@ def test_columns_that_no_schema_of_the_registry_holds_are_told_before_a_run(kafk
 
     assert result.exit_code == 1
     assert f"subject {written}-value" in result.output
-    assert "register its schema" in result.output
+    assert "has no schema" in result.output

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pyarrow as pa
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
@@ -326,7 +327,11 @@ def test_broker_that_stops_in_the_midst_of_a_transaction_and_comes_back_has_the_
 
         wait_until(lambda: written(1, batch(b"1")))
         try:
-            stop = lambda: os.kill(broker.pid, signal.SIGSTOP)  # noqa: E731
+
+            def stop() -> None:
+                os.kill(broker.pid, signal.SIGSTOP)
+                wait_until(lambda: psutil.Process(broker.pid).status() == psutil.STATUS_STOPPED)
+
             with pytest.raises(KafkaUnreachableError):
                 producer.write(Interrupted(stop, batch(b"2"), batch(b"3")), {0: Position(3)})
         finally:
