@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ...errors import HeadwaterError
@@ -99,7 +100,12 @@ class KafkaOfWorker:
             from .mirror import mirrors_of
         name = f"{self.application}-{task}"
         mirrors = mirrors_of(self.clusters[topic.cluster])
-        return mirrors.mirror(topic.name, name, self.log().identity(), topic.id, time.monotonic())
+        return mirrors.mirror(topic.name, name, self._log_id, topic.id, time.monotonic())
+
+    @cached_property
+    def _log_id(self) -> str:
+        """The id of the log, read once for all tasks of a stage."""
+        return self.log().identity()
 
     def result(self, writer: str) -> str:
         """The incarnation of an application that the log has now. Raises LogError."""
