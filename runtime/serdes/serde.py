@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import reduce
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,8 @@ from ...errors import HeadwaterError
 from ..ir.topology import SchemaRegistry
 from ..records.arrays import BadValueError, Bools, Int64s, to_numpy
 from ..records.keys import partition_of
+
+T = TypeVar("T")
 
 
 class Role(StrEnum):
@@ -172,17 +174,27 @@ def by_rows(
 ) -> tuple[pa.Array, dict[int, str]]:
     """`convert(column)`, of the type `data_type`, with null in rows for which it raises BadValueError, and its causes.
 
-    A column that fails is halved until single rows are left, so a few bad rows among many cost little.
+    See `by_halves`.
+    """
+    return by_halves(column, convert, pa.nulls(1, data_type), lambda first, last: pa.concat_arrays([first, last]))
+
+
+def by_halves(
+    rows: pa.Array, convert: Callable[[pa.Array], T], bad: T, joined: Callable[[T, T], T]
+) -> tuple[T, dict[int, str]]:
+    """`convert(rows)`, with `bad` for each row for which it raises BadValueError, and the causes by row.
+
+    Rows that fail are halved until single ones are left, so a few bad ones among many cost little.
     """
     try:
-        return convert(column), {}
+        return convert(rows), {}
     except BadValueError as error:
-        if len(column) == 1:
-            return pa.nulls(1, data_type), {0: error.cause}
-    middle = len(column) // 2
-    first, errors = by_rows(column[:middle], convert, data_type)
-    last, more = by_rows(column[middle:], convert, data_type)
-    return pa.concat_arrays([first, last]), errors | {middle + row: cause for row, cause in more.items()}
+        if len(rows) == 1:
+            return bad, {0: error.cause}
+    middle = len(rows) // 2
+    first, errors = by_halves(rows[:middle], convert, bad, joined)
+    last, more = by_halves(rows[middle:], convert, bad, joined)
+    return joined(first, last), errors | {middle + row: cause for row, cause in more.items()}
 
 
 def as_texts(payloads: pa.BinaryArray) -> tuple[pa.StringArray, dict[int, str]]:

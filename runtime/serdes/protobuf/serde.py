@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...expressions.json.conversions import put
-from ...records.arrays import BadValueError, Bools
+from ...records.arrays import Bools
 from ...records.keys import normal_key
 from ...records.types import ddl
 from ..framing import (
@@ -38,6 +38,7 @@ from ..serde import (
     Role,
     SerdeError,
     Serializer,
+    by_halves,
     by_rows,
     decoded,
     encoded,
@@ -246,7 +247,7 @@ class _Writer:
         """Indexes and messages, empty ones for those that cannot be written, and why they cannot."""
         errors, values = dict[int, str](), []
         for name, column in columns.items():
-            written, bad = _by_rows(column, self.fields[name])
+            written, bad = by_halves(column, self.fields[name], [None], list.__add__)
             values.append(written)
             errors = {row: f"column {name}: {cause}" for row, cause in bad.items()} | errors
         for why, mask in in_two_of_one(self.message.descriptor, columns):
@@ -256,19 +257,6 @@ class _Writer:
             head if row in errors else head + make(**arguments).SerializePartialToString(deterministic=True)
             for row, arguments in enumerate(rows_of(list(columns), values, rows))
         ], errors
-
-
-def _by_rows(column: pa.Array, write: Write) -> tuple[list[Any], dict[int, str]]:
-    """As `serde.by_rows`, for values that are no column."""
-    try:
-        return write(column), {}
-    except BadValueError as error:
-        if len(column) == 1:
-            return [None], {0: error.cause}
-    middle = len(column) // 2
-    first, errors = _by_rows(column[:middle], write)
-    last, more = _by_rows(column[middle:], write)
-    return first + last, errors | {middle + row: cause for row, cause in more.items()}
 
 
 @lru_cache(maxsize=64)
