@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
 from ..compiler.checks.plugins import PluginCatalog
@@ -24,7 +23,7 @@ from ..runtime.log.state import LogState
 from ..runtime.progress.resets import locked
 from ..runtime.query.topics import TopicReader
 from ..runtime.records.schema import key_columns, value_columns
-from ..runtime.serdes.serde import Decoded, Direction, PayloadSpec, Role, Serde
+from ..runtime.serdes.serde import Decoded, Direction, PayloadSpec, Role, Serde, ask_for_schema
 from ..runtime.serdes.windows import serde_of
 from ..runtime.task_id import TaskKey
 from .target import Part
@@ -191,7 +190,6 @@ def _writing(payloads: Mapping[Role, _Payload]) -> Callable[[], None]:
     def check() -> None:
         for payload in payloads.values():
             if not payload.form.options.get("register"):
-                nothing = pa.RecordBatch.from_pylist([], schema=payload.spec.schema)
-                payload.serde.serializer(payload.spec).write(nothing, np.zeros(0, np.bool_))
+                ask_for_schema(payload.serde, payload.spec)
 
     return check

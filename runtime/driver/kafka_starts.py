@@ -7,9 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import wait
 from dataclasses import dataclass
 
-import numpy as np
-import pyarrow as pa
-
 from ...errors import HeadwaterError, UnavailableError
 from ..ir.topology import KafkaCluster, PluginRef, Settings, Topology
 from ..kafka.polling import RETRY_SECONDS, beside
@@ -17,7 +14,7 @@ from ..kafka.sources import Clusters
 from ..kafka.worker import offsets_of
 from ..progress.kafka_ends import resolved
 from ..records.schema import key_columns, value_columns
-from ..serdes.serde import PayloadSpec, Role, Serde
+from ..serdes.serde import PayloadSpec, Role, Serde, ask_for_schema
 from .events import ApplicationStopped, Observer
 from .failures import Outages
 from .results import ApplicationResult, Status
@@ -128,7 +125,6 @@ def check_written_formats(
             try:
                 for role, form, columns in ((Role.KEY, produced.key, key), (Role.VALUE, produced.value, value)):
                     spec = PayloadSpec(produced.kafka.name, role, columns, cluster.registry)
-                    nothing = pa.RecordBatch.from_pylist([], schema=spec.schema)
-                    serde(form).serializer(spec).write(nothing, np.zeros(0, np.bool_))
+                    ask_for_schema(serde(form), spec)
             except UnavailableError:
                 silent.add(produced.kafka.cluster)

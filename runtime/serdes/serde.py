@@ -139,6 +139,12 @@ class Serde(Protocol):
         ...
 
 
+def ask_for_schema(serde: Serde, spec: PayloadSpec) -> None:
+    """Write no record. A format with a registry asks it for the schema then, or registers one. Raises SerdeError."""
+    nothing = pa.RecordBatch.from_pylist([], schema=spec.schema)
+    serde.serializer(spec).write(nothing, np.zeros(0, np.bool_))
+
+
 def null_keys(columns: pa.RecordBatch) -> Bools:
     """The rows of key columns that are null keys: all columns are null, or there are none."""
     if not columns.num_columns:
